@@ -237,7 +237,7 @@ class ApiSession:
         """
         session, chosen = self.find(checkpoint)
         with self.catalog.open(session, chosen) as opened:
-            computed = compute_maps(opened, text.strip(), target.strip())
+            computed = compute_maps(opened, *opened.join(text.strip(), target.strip()))
             if computed.answering is None:
                 raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
             shown = computed.answering if kind == "answering" else kind

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN, find_prediction
 from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
 from hf_attn.generation.decoders import is_decoder_only
@@ -24,6 +25,8 @@ from ..ui.formatting import count, label_tokens
 from ..ui.notices import origin_of
 from .session import Session
 
+ENGLISH = "attn-sentences"  # the bundled model that reads English
+SENTINEL = "<extra_id_0>"  # of T5's tokenizer: what was left out, and is to be written
 MOST_TEXT = 80  # tokens that a language model goes on for
 MOST_OTHER = 64  # … and a model that names no task
 UNLIMITED = 10**9  # what a tokenizer that knows no limit says is far above
@@ -43,6 +46,7 @@ class LoadedModel:
     task: Task | None  # None where the checkpoint does not say what it learned
     weights: str  # what the weights are, in words
     run: TrainingJob | None = None  # where it is one of the session's
+    revision: str = ""  # commit of one from the Hub
     # symbols of the input that was encoded last → the visitor's words that they stand for
     words: dict[str, str] = field(default_factory=dict)
 
@@ -54,7 +58,11 @@ class LoadedModel:
             self.words.clear()
             self.words.update(self.task.stand_ins(text))
             return ids
-        ids, most = self.tokenizer(text)["input_ids"], self.most_read
+        if self.tokenizer is None:
+            ids = read_ids(text, self.model.get_input_embeddings().num_embeddings)
+        else:
+            ids = self.tokenizer(text)["input_ids"]
+        most = self.most_read
         if not text.strip() or (most is not None and len(ids) > most):
             allowed = f"1 to {count(most)}" if most is not None else "1 and more"
             raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {allowed}.")
@@ -62,12 +70,16 @@ class LoadedModel:
 
     def encode_target(self, text: str) -> list[int]:
         """Ids of a target for a model without a task."""
+        if self.tokenizer is None:
+            return read_ids(text, self.model.get_input_embeddings().num_embeddings)
         if not is_decoder_only(self.model):
             return self.tokenizer(text_target=text)["input_ids"]
         before = " " if is_byte_level(self.tokenizer) else ""  # whose words bring the space before them
         return self.tokenizer(before + text, add_special_tokens=False)["input_ids"]
 
     def read_text(self, ids: list[int]) -> str:
+        if self.tokenizer is None:
+            return " ".join(map(str, ids))
         if self.task is None:
             return self.tokenizer.decode(ids, skip_special_tokens=True)
         text = self.task.decode(ids)
@@ -80,7 +92,7 @@ class LoadedModel:
         """How many tokens a model without a task reads; None where only memory limits it."""
         limits = (
             getattr(self.model.config, "max_position_embeddings", None),
-            self.tokenizer.model_max_length,
+            getattr(self.tokenizer, "model_max_length", None),
         )
         known = [limit for limit in limits if limit is not None and limit < UNLIMITED]
         return min(known, default=None)
@@ -89,6 +101,37 @@ class LoadedModel:
     def has_answer(self) -> bool:
         """Whether it generates or classifies, so that an answer can be asked for."""
         return self.model.can_generate() or type(self.model).__name__.endswith("ForSequenceClassification")
+
+    @property
+    def predicts(self) -> str:
+        """What it expects at each place, as `find_prediction` names it; "" where it has a task to do."""
+        is_language_model = self.task is None or self.task.kind == TEXT
+        return find_prediction(self.model) if is_language_model else ""
+
+    @property
+    def takes_target(self) -> bool:
+        """Whether what is written may be given: of a language model it is part of the text."""
+        return self.model.can_generate() and self.predicts != NEXT
+
+    @property
+    def example(self) -> str:
+        """What a model that names no task is shown with: a sentence for its kind."""
+        mask = getattr(self.tokenizer, "mask_token", None)
+        if self.tokenizer is None:
+            return "1 2 3 4 5"
+        if self.predicts == MASKED and mask:
+            return f"The cat sat on the {mask}."
+        if self.predicts == WRITTEN and SENTINEL in self.tokenizer.get_vocab():
+            return f"The cat sat on the {SENTINEL}."
+        return "The cat sat on the mat because it was" if self.predicts == NEXT else "The cat sat on the mat."
+
+    def join(self, text: str, target: str) -> tuple[str, str]:
+        """(text, target) with the target behind the text where it is not apart from it."""
+        return (f"{text} {target}", "") if target and self.predicts == NEXT else (text, target)
+
+    def as_target(self, written: Sequence[int]) -> Sequence[int] | None:
+        """What is written, as `attention_maps` takes it: nothing for a model that only reads."""
+        return written if written or is_decoder_only(self.model) else None
 
     @property
     def kind(self) -> str:
@@ -187,14 +230,19 @@ class ModelCatalog:
             return session.opened[chosen]
         return read_model_type(str(session.pulled.get(chosen, chosen)))
 
-    def kind(self, session: Session, chosen: str | None) -> str:
-        """The kind of a checkpoint's task, without waiting for a run under way."""
-        if (run := session.runs.get(chosen)) is not None:
-            return run.task.kind
+    def glance(self, session: Session, chosen: str | None) -> LoadedModel | None:
+        """A checkpoint, not held: a run under way is not waited for. None where it is not there."""
+        if (run := session.runs.get(chosen)) is not None and run.model is not None:
+            return LoadedModel(run.id, run.model, build_tokenizer(run.task), run.task, "")
         found = self.find(session, chosen)
-        return (
-            LoadedModel("", found[1].model, found[1].tokenizer, found[1].task, "").kind if found else SEQUENCE
-        )
+        return LoadedModel("", found[1].model, found[1].tokenizer, found[1].task, "") if found else None
+
+    def find_reader(self, chosen: str | None, text: str) -> str | None:
+        """A bundled model of English for a text that another model cannot read; None where there is none."""
+        for _, path in self.folders:
+            if path.name == ENGLISH and str(path) != chosen and load_once(str(path)).task.suits(text):
+                return str(path)
+        return None
 
     @contextlib.contextmanager
     def open(self, session: Session, chosen: str | None) -> Iterator[LoadedModel]:
@@ -210,7 +258,19 @@ class ModelCatalog:
         label, found = known
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
-        yield LoadedModel(chosen, found.model, found.tokenizer, found.task, weights)
+        if found.revision:
+            weights = f"{label.partition('@')[0]} at revision {found.revision[:7]}"
+        yield LoadedModel(chosen, found.model, found.tokenizer, found.task, weights, revision=found.revision)
+
+
+def read_ids(text: str, size: int) -> list[int]:
+    """Ids that a person wrote for a model without a tokenizer; ValueError where they are none."""
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isdecimal() and int(word) < size for word in words):
+        raise ValueError(
+            f"This model came without a tokenizer: write ids from 0 to {count(size - 1)}, for example 5 12 7."
+        )
+    return [int(word) for word in words]
 
 
 @functools.lru_cache(maxsize=64)
@@ -229,7 +289,8 @@ def open_once(name: str) -> Checkpoint:
     """A folder or Hub id that a visitor named; the last two are held in memory."""
     # where everybody may come, what only the server's own account may read stays closed
     here = limits_here()
-    return open_model(name, token=here.own_token, max_bytes=here.download_bytes)
+    repo, _, revision = (name, "", "") if Path(name).is_dir() else name.partition("@")
+    return open_model(repo, token=here.own_token, revision=revision or None, max_bytes=here.download_bytes)
 
 
 def build_catalog(given: str | Path | None = None) -> ModelCatalog:

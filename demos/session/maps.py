@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.analysis.head_roles import build_attention_mask
+from hf_attn.analysis.predictions import MASKED, NEXT
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
-from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps, fit_alignment
+from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
 from hf_attn.interpret.head import Head
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
@@ -58,9 +59,14 @@ class ComputedMaps:
 
 
 def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
-    """Ids of the given target, or of what the model writes itself; TargetError where it cannot be read."""
+    """Ids of the given target, or of what the model writes itself; TargetError where it cannot be read.
+
+    A model that names no task writes nothing unasked: of an encoder-decoder the first token is shown.
+    """
+    if not opened.takes_target:
+        return []
     if not text:
-        most = opened.most_own(len(source))
+        most = 1 if opened.predicts else opened.most_own(len(source))
         return list(generate_answer(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
     most = opened.most_written(len(source))
     if opened.task is None:
@@ -88,8 +94,7 @@ def compute_maps(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
     read = opened.encode(text)
     writes = opened.model.can_generate()
     choose_window(count_map_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
-    written = read_target(opened, read, target) if writes else []
-    return compute_window(opened, read, written)
+    return compute_window(opened, read, read_target(opened, read, target))
 
 
 def compute_window(
@@ -97,14 +102,15 @@ def compute_window(
 ) -> ComputedMaps:
     """Compute the maps of ids; where they are too many, those of a window that begins at `start`."""
     config = opened.model.config
-    sizes = count_map_weights(config, len(read), len(written))
-    needed = estimate_map_bytes(config, len(read), len(written))
+    rows = len(written) or int(opened.predicts == NEXT)  # read alone, a text has as many as with one written
+    sizes, needed = (count(config, len(read), rows) for count in (count_map_weights, estimate_map_bytes))
     if is_recurrent(config) or sum(map(math.prod, sizes.values())) <= SENT_WEIGHTS:
-        maps = attention_maps(opened.model, read, written or None)
+        maps = attention_maps(opened.model, read, opened.as_target(written))
         return ComputedMaps(read, written, maps.relabel(opened.labels), needed=needed)
     window = choose_window(sizes, KEPT_BYTES)
     small = SMALL[max(layers * heads for layers, heads, *_ in sizes.values()) > FEW_HEADS]
-    source, target = as_ids(opened, read), as_ids(opened, written) if written else None
+    source, target = as_ids(opened, read), opened.as_target(written)
+    target = None if target is None else as_ids(opened, target)
     maps, long = read_long_maps(opened.model, source, target, window=window, start=start, small=small)
     return ComputedMaps(read, written, maps.relabel(opened.labels), long, window, needed)
 
@@ -113,7 +119,13 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
     """Everything that the board shows of an input; `kept` is what was picked before."""
     known = known_alignment(opened, text, computed.written)
     value: dict = {"kinds": {kind: kind_value(opened, computed, kind, known) for kind in computed.kinds}}
-    value |= kept or choose_first(computed, value["kinds"])
+    first = choose_first(computed, value["kinds"])
+    if opened.predicts == MASKED:  # where something is to be filled in
+        masked = getattr(opened.tokenizer, "mask_token_id", None)
+        first |= {"query": computed.read.index(masked) if masked in computed.read else 0, "key": None}
+    value |= kept or first
+    if opened.predicts in (NEXT, MASKED):  # another text has other places
+        value |= {name: first[name] for name in ("query", "key") if name in first}
     for kind, kind_of in value["kinds"].items():
         if kind in computed.long:
             layer, head = (
@@ -137,8 +149,7 @@ def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) ->
     rows, columns = map(list, computed.maps.sides(kind))
     value: dict = {"truth": None}
     if kind == computed.answering and kind != "encoder":
-        before = computed.maps.written_from if kind == "decoder" else 0
-        value["truth"] = fit_alignment(known, len(rows), len(columns), before)
+        value["truth"] = computed.maps.align(kind, known)
     if kind == "cross" and is_recurrent(opened.model.config):
         value["title"] = "alignment, written symbols read the input"
     if kind not in computed.long:
@@ -165,13 +176,31 @@ def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) ->
 
 
 def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
-    """What is shown first: the last layer of the map in which the answer reads the input."""
+    """What is shown first: the last layer of the map in which the answer reads the input.
+
+    Of a text that is read alone, the head that reads most of what decides its last word that is decided.
+    """
     kind = computed.answering
     if kind is None:
         return {}
-    chosen = {"kind": kind, "layer": kinds[kind]["shape"][0] - 1}
-    if truth := kinds[kind]["truth"]:
-        query = next((place for place, row in enumerate(truth) if any(row)), 0)
+    layers, heads, rows, _ = kinds[kind]["shape"]
+    chosen, truth = {"kind": kind, "layer": layers - 1}, kinds[kind]["truth"]
+    decided = [place for place, row in enumerate(truth or ()) if any(row)]
+    if kind == "decoder" and not computed.written:  # a text that is read: its last word that is decided
+        query = decided[-1] if decided else rows - 1
+        if computed.long or not decided:
+            return chosen | {"query": query, "key": None}
+        weights = computed.maps.decoder[:, :, query]
+        known = torch.tensor(truth[query], dtype=weights.dtype).clamp(max=1)
+        layer, head = divmod(int((weights @ known).argmax()), heads)
+        return chosen | {
+            "layer": layer,
+            "head": head,
+            "query": query,
+            "key": int(weights[layer, head].argmax()),
+        }
+    if truth:
+        query = decided[0] if decided else 0
         whole = computed.long[kind].head(-1, 0) if computed.long else getattr(computed.maps, kind)[-1, 0]
         chosen |= {"query": query, "key": int(whole[query].argmax())}
     return chosen

@@ -1,5 +1,6 @@
 """The input of Try and Explore: a checkpoint, a text, examples to click; and when the tab answers it."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ import gradio as gr
 import torch
 from gradio.components import Component
 
+from hf_attn.analysis.predictions import MASKED
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
@@ -17,6 +19,7 @@ from .page import LAST, LIGHT, NOW, Page, change_of, clear_on_edit, with_value
 from .session import Session
 
 CHIPS = ("chip_1", "chip_2", "chip_3", "chip_4")
+FOLLOWUPS = ("next_1", "next_2")  # what may be tried next with the text
 SHORT = 60  # characters of an example
 SPLIT_NAMES = {
     TRAINING: "training may draw this input",
@@ -24,6 +27,7 @@ SPLIT_NAMES = {
     HELD_OUT: "a held-out input, which training never draws",
     None: "an input of no split that is known here",
 }
+OFFER = "Read it with the English model"
 Handler = Callable[[Session, dict], dict]
 
 
@@ -105,7 +109,15 @@ def suits(opened: LoadedModel, text: str) -> bool:
         opened.encode(text)
     except ValueError:
         return False
-    return opened.task is None or opened.task.suits(text)
+    if opened.task is None:  # sums and symbols are not what others' models were trained on
+        if opened.tokenizer is None:
+            return True
+        mask = opened.tokenizer.mask_token if opened.predicts == MASKED else None
+        if not all(sign in opened.tokenizer.get_vocab() for sign in re.findall(r"\[\w+\]|<\w+>", text)):
+            return False  # of another model's tokenizer
+        has_words = any(len(word) > 1 and word.isalpha() for word in text.split())
+        return has_words and (mask is None or mask in text)
+    return opened.task.suits(text)
 
 
 def choose_checkpoint(session: Session, chosen: str | None, text: str | None) -> dict:
@@ -117,25 +129,41 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
     try:
         with session.catalog.open(session, chosen) as opened:
             task, examples = opened.task, examples_of(opened.task)
+            has_tokenizer = opened.tokenizer is not None
             watched = opened.run.probe.source if opened.run is not None and opened.run.probe else ""
             if 0 < len(watched) < SHORT:
                 examples = list(dict.fromkeys([watched, *examples]))[: len(CHIPS)]
             if not suits(opened, text):
-                text = examples[0] if examples else ""
+                text = examples[0] if examples else opened.example
     except ValueError as error:
         return updates | {"error": notices.field_error(str(error))}
     shown = zip(CHIPS, examples, strict=False)
     chips = {name: gr.update(value=example, visible=True) for name, example in shown}
-    hint = "any text"
+    hint = "any text" if has_tokenizer else "ids: this model came without a tokenizer"
     if task is not None:
         hint = f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
     return updates | {"text": text, "hint": notices.note(hint), **chips}
 
 
+def offer_more(session: Session, chosen: str | None, text: str, *, is_wrong: bool) -> dict:
+    """Chips with what may be tried next, and where a text was not read, the model that would read it."""
+    opened = session.catalog.glance(session, chosen)
+    followups = opened.task.followups(text) if opened and opened.task and not is_wrong else {}
+    names = [*followups, *[None] * len(FOLLOWUPS)]
+    shown = {
+        chip: gr.update(value=name or "", visible=name is not None)
+        for chip, name in zip(FOLLOWUPS, names, strict=False)
+    }
+    reader = session.catalog.find_reader(chosen, text) if is_wrong else None
+    return shown | {"offer": gr.update(visible=reader is not None)}
+
+
 def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> list[list[int]] | None:
     """The known alignment of each written token with the input; None where the task has none."""
-    if opened.task is None or not written:
+    if opened.task is None or not (written or opened.predicts):
         return None
+    if not written:  # each word of a text, and the one behind it
+        return opened.task.alignment("", opened.task.join_target(opened.task.split_source(source)))
     return opened.task.alignment(source, opened.task.decode(written))
 
 
@@ -154,7 +182,10 @@ def build_model_input(look_for: str, name: str) -> tuple[gr.Row, dict[str, Compo
         typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
         parts["text"] = gr.Textbox("", label="Input", max_lines=1, **typed)
         parts["error"] = notices.build_error_line(f"{name}-error")
+        parts["offer"] = gr.Button(OFFER, visible=False, elem_id=f"{name}-offer", elem_classes="offer")
     with gr.Row(elem_classes="hf-chips"):
+        for chip in FOLLOWUPS:
+            parts[chip] = gr.Button("", visible=False, size="sm", elem_classes=["chip", "next"])
         for chip in CHIPS:
             parts[chip] = gr.Button("", visible=False, size="sm", elem_classes="chip")
         parts["hint"] = gr.HTML("")
@@ -191,7 +222,10 @@ class InputEvents:
         request = state.request = object()
         state.answered = weights_of(session, values["checkpoint"])
         updates = self.compute(session, values)
-        return updates if state.request is request else {}
+        if state.request is not request:
+            return {}
+        is_wrong = bool(updates.get("error"))
+        return updates | offer_more(session, values["checkpoint"], values["text"] or "", is_wrong=is_wrong)
 
     def answer_if_new(self, session: Session, values: dict) -> Iterator[dict]:
         """The tab was opened or a checkpoint chosen: fill its fields, then answer, where anything is new."""
@@ -254,6 +288,16 @@ class InputEvents:
         self.wire(checkpoint.input, if_new=True)
         self.wire(text.submit)
         clear_on_edit(text, self.parts["error"])
+        asked = {"checkpoint": checkpoint, "text": text}
+        offered = page.connect(self.parts["offer"].click, take_offer, asked, chosen, **NOW)
+        self.wire(offered.then, if_new=True)
+        for name in FOLLOWUPS:
+            part = self.parts[name]
+            self.wire(
+                page.connect(
+                    part.click, take_followup, asked | {"followup": part}, {"text": text}, **NOW
+                ).then
+            )
         for chip in chips:
             taken = page.connect(chip.click, lambda _, values: values, {"text": chip}, {"text": text}, **NOW)
             self.wire(taken.then)
@@ -263,8 +307,21 @@ class InputEvents:
             weights="checkpoint",
             restore=self.restore,
             shows={name: part for name, part in self.shows.items() if name not in fields},
-            buttons=tuple(chips),
+            buttons=(*chips, *(self.parts[name] for name in (*FOLLOWUPS, "offer"))),
         )
+
+
+def take_offer(session: Session, values: dict) -> dict:
+    """Choose the model that reads the text."""
+    reader = session.catalog.find_reader(values["checkpoint"], values["text"] or "")
+    return {} if reader is None else {"checkpoint": reader}
+
+
+def take_followup(session: Session, values: dict) -> dict:
+    """The text as a chip changes it."""
+    opened = session.catalog.glance(session, values["checkpoint"])
+    followups = opened.task.followups(values["text"] or "") if opened and opened.task else {}
+    return {"text": followups[values["followup"]]} if values["followup"] in followups else {}
 
 
 def offer_checkpoints(session: Session) -> dict:

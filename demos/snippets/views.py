@@ -80,7 +80,13 @@ def model_lines(opened: LoadedModel) -> tuple[list[str], list[str]]:
         is_cloned = path.parent == BUNDLED and BUNDLED.parent.name != "hf_attn_app"
         name = f"model_cards/{path.name}" if is_cloned else path.name
     opener = "open_model" if opened.task is None else "load_checkpoint"
-    return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
+    pinned = f", revision={opened.revision!r}" if opened.revision else ""
+    if pinned:
+        opener, name = "open_model", name.partition("@")[0]
+    return [opener], [
+        f"found = {opener}({name!r}{pinned})",
+        "model, tokenizer = found.model, found.tokenizer",
+    ]
 
 
 def maps_snippet(opened: LoadedModel, computed: ComputedMaps, layer: int, head: int, kind: str | None) -> str:
@@ -88,7 +94,7 @@ def maps_snippet(opened: LoadedModel, computed: ComputedMaps, layer: int, head: 
     if kind is None:
         return ""
     imports, lines = model_lines(opened)
-    given = input_arguments(computed.read, computed.written)
+    given = input_arguments(opened, computed.read, computed.written)
     more = f", max_bytes={computed.needed}" if computed.needed > MEMORY_LIMIT else ""
     return join_lines(
         [*imports, "attention_maps"],
@@ -105,22 +111,35 @@ def task_variable(opened: LoadedModel) -> str:
     return "found.task" if opened.run is None else "task"
 
 
-def input_arguments(read: list[int], written: list[int]) -> str:
+def input_arguments(opened: LoadedModel, read: list[int], written: list[int]) -> str:
     """Ids of input and target, as arguments after the model."""
-    return f"{read}, {written}" if written else f"{read}"
+    target = opened.as_target(written)
+    return f"{read}" if target is None else f"{read}, {target or repr('')}"
 
 
-def trial_snippet(opened: LoadedModel, read: list[int], trial: Trial, counted: int) -> str:
-    """Explore: one change, its effect on this answer and on `counted` held-out examples."""
+def trial_snippet(
+    opened: LoadedModel, read: list[int], written: list[int], trial: Trial, counted: int
+) -> str:
+    """Explore: one change, its effect on this input and on `counted` held-out examples."""
     imports, lines = model_lines(opened)
-    imports += [TORCH, "Trial", "measure_changes", *(["Intervention"] if trial.interventions else [])]
-    most = opened.most_own(len(read)) if opened.model.can_generate() else None
+    imports += [TORCH, "Trial", *(["Intervention"] if trial.interventions else [])]
     fields = {name: value for name in ("interventions", "without") if (value := getattr(trial, name))}
-    lines += [
-        f"trial = Trial({', '.join(f'{name}={value!r}' for name, value in fields.items())})",
-        f"(change,) = measure_changes(model, torch.tensor([{read}]), [trial], {most})",
-        "print(change.before, change.after, change.total_variation)",
-    ]
+    lines.append(f"trial = Trial({', '.join(f'{name}={value!r}' for name, value in fields.items())})")
+    if opened.predicts:
+        imports.append("predict_tokens")
+        target = f", torch.tensor([{written}])" if written else ""
+        lines += [
+            f"whole, changed = predict_tokens(model, torch.tensor([{read}]), [trial]{target})",
+            "before, after = (one.log_probabilities.exp() for one in (whole, changed))  # [N, V]",
+            "print(before.topk(5), after.topk(5), changed.total_variation)",
+        ]
+    else:
+        imports.append("measure_changes")
+        most = opened.most_own(len(read)) if opened.model.can_generate() else None
+        lines += [
+            f"(change,) = measure_changes(model, torch.tensor([{read}]), [trial], {most})",
+            "print(change.before, change.after, change.total_variation)",
+        ]
     if counted:
         imports.append("measure_outcomes")
         lines += [
@@ -150,10 +169,14 @@ def roles_snippet(opened: LoadedModel, read: list[int], written: list[int], text
     if opened.task is not None and written:
         task, alignment = task_variable(opened), ", alignment"
         lines.append(f"alignment = {task}.alignment({text!r}, {task}.decode({written}))")
+    elif opened.task is not None and opened.predicts:
+        task, alignment = task_variable(opened), ", alignment"
+        words = opened.task.join_target(opened.task.split_source(text))
+        lines.append(f"alignment = {task}.alignment('', {words!r})")
     return join_lines(
         [*imports, "attention_maps", "measure_even_attention", "measure_heads"],
         *lines,
-        f"maps = attention_maps(model, {input_arguments(read, written)})",
+        f"maps = attention_maps(model, {input_arguments(opened, read, written)})",
         "maps = maps.relabel(tokenizer.convert_ids_to_tokens)",
         f"roles, even = measure_heads(maps{alignment}), measure_even_attention(maps{alignment})",
         "for kind, figures in roles.items():",
@@ -179,7 +202,7 @@ def theory_snippet(opened: LoadedModel, read: list[int], written: list[int], kin
     return join_lines(
         [*imports, "distance_profile", "singular_values"],
         *lines,
-        f"maps = attention_maps(model, {input_arguments(read, written)})",
+        f"maps = attention_maps(model, {input_arguments(opened, read, written)})",
         f'kind, layer, head = "{kind}", 0, 0',
         "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
         "may_attend = build_attention_mask(kind, *weights.shape)",
@@ -199,7 +222,7 @@ def cell_snippet(opened: LoadedModel, read: list[int], written: list[int], cell:
     return join_lines(
         [*imports, "read_head"],
         *lines,
-        f"head = read_head(model, {input_arguments(read, written)}, {place})",
+        f"head = read_head(model, {input_arguments(opened, read, written)}, {place})",
         f"cell = head.explain({query}, {key})",
         "print(cell.query, cell.key, cell.chosen.value, cell.chosen.score, cell.chosen.weight)",
     )

@@ -406,6 +406,31 @@ declare namespace Board {
     high?: number;
     drop?: number;
     error?: number;
+    kinds?: Record<string, DecidedKind> | null;  // of a text's decided words
+  }
+
+  /** [share, low, high] of the words of one kind that are right. */
+  interface DecidedKind {
+    examples: number;
+    whole: [number, number, number];
+    left: [number, number, number];
+    known: [number, number, number];  // where none may read the words that decide
+    control: [number, number, number];  // … nor the words before these
+  }
+
+  /** A word that earlier ones decide. */
+  interface DecidedWord {
+    kind: string;
+    right: string[];
+  }
+
+  /** What a language model expects. */
+  interface Predictions {
+    what: "next" | "masked" | "written";  // the token behind each place, at each, or each of the target
+    labels: string[];
+    vocabulary: number;
+    places: [string, number][][];  // of each: the likeliest tokens and their p
+    decided: Record<string, DecidedWord>;  // place → what is known of the word behind it
   }
 
   /** The answer to a question: before and after, and held-out. */
@@ -418,6 +443,7 @@ declare namespace Board {
     moved: [string, number | null, number | null][];  // of `before`: symbol, total variation, divergence
     differ: number;
     held_out: HeldOutChange;
+    expected: ([string, number, number][] | null)[] | null;  // of a language model, at each place: token, p, p changed
     python: string;
   }
 
@@ -484,6 +510,7 @@ declare namespace Board {
     heads: Record<string, number[]>;  // kind → heads of each layer; empty: the model has no attention
     is_own: boolean;  // false: the lens shows a target that was given
     no_answer: string;  // why nothing can be asked; else empty
+    predictions: Predictions | null;  // of a model that names no task, or goes on with a text
     can_count: boolean;  // whether there are held-out examples
     error: string;  // why the last question was not answered
     answer: AblationChange | null;

@@ -1,5 +1,6 @@
 """Save, load and list checkpoint folders: the files that the Hub wants, and nothing else."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ class Checkpoint:
 
     Attributes:
         model: ready to read and write (evaluation mode).
-        tokenizer: with the task's vocabulary.
+        tokenizer: with the task's vocabulary; of another's model that has none, None.
         task: what it learned, with its options; None where training.json does not say.
         training: the content of training.json; empty where it is missing.
         path: the folder.
@@ -56,6 +57,12 @@ class Checkpoint:
     task: Task | None
     training: dict
     path: Path
+
+    @property
+    def revision(self) -> str:
+        """The commit of a checkpoint from the Hub, 40 hex digits; empty for a folder."""
+        is_snapshot = self.path.parent.name == "snapshots"  # as huggingface_hub keeps them
+        return self.path.name if is_snapshot and re.fullmatch("[0-9a-f]{40}", self.path.name) else ""
 
     def task_named(self, name: str | type[Task] | None = None, **options) -> Task:
         """Build the task that the model learned, or another one with the same symbols.

@@ -59,6 +59,15 @@ from hf_attn.utils.text import shorten
 BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # fields that name other repos
 SMALL = 1_000_000  # numbers that any model may have beside those in its file
 WEIGHTS_LIMIT = 4 * 2**30  # bytes
+TOKENIZERS = (  # files of which a tokenizer is made
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+)
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
 HEADS = (
     AutoModelForSeq2SeqLM,
@@ -92,7 +101,7 @@ def open_model(
 
     Returns:
         A checkpoint in evaluation mode and float32. `task` is None for a model that hf_attn did not train;
-        `tokenizer` is an image processor for a model that reads images.
+        `tokenizer` is an image processor for a model that reads images, and None where there is none.
 
     Raises:
         FileNotFoundError: there is no such folder, or it lacks a file.
@@ -261,16 +270,22 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
             )
         model, info = loaded
         reads_images = model.main_input_name == "pixel_values"
-        reader: Any = (AutoImageProcessor if reads_images else AutoTokenizer).from_pretrained(
-            folder, **safely
-        )
+        reader: Any = None
+        if reads_images:
+            reader = AutoImageProcessor.from_pretrained(folder, **safely)
+        elif any((folder / file).is_file() for file in TOKENIZERS):
+            reader = AutoTokenizer.from_pretrained(folder, **safely)
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
         raise ValueError(
             f"{name} lacks {len(missing)} tensors of a {model_class.__name__} ({missing[0]}, …): they would "
             "be random, and so would the maps."
         )
-    if not reads_images and len(reader) > (rows := model.get_input_embeddings().weight.shape[0]):
+    if (
+        reader is not None
+        and not reads_images
+        and len(reader) > (rows := model.get_input_embeddings().weight.shape[0])
+    ):
         raise ValueError(
             f"{name} has a tokenizer of {len(reader)} tokens, but a model of {rows}: they do not belong "
             "together."

@@ -228,6 +228,17 @@ class Task(ABC):
         """Of text: whether each judged token is guessed, bool [N], row by row; logits [B, T, V]."""
         return (logits.argmax(-1) == labels)[self.count_tokens(labels)]
 
+    def decided(self, text: str) -> dict[int, tuple[str, frozenset[str]]]:  # noqa: ARG002
+        """Of text: the words that earlier ones decide, by place from 0, as (kind, what they may be).
+
+        One place behind the last word is the next one's. Empty where the task knows of none.
+        """
+        return {}
+
+    def followups(self, text: str) -> dict[str, str]:  # noqa: ARG002
+        """Of text: what a person may try next, as a few words → the new text."""
+        return {}
+
     def chosen_first(self, source: str, target: str) -> list[bool | None] | None:  # noqa: ARG002
         """Of text, for each target token: whether it repeats the earlier of two words; None without a choice.
 

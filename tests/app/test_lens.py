@@ -324,7 +324,7 @@ def test_every_head_s_queries_and_keys_come_from_one_pass_and_of_a_long_input_ea
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown(saved, name):
     session = opened(saved[name])
-    value, _ = shown(session, saved[name])
+    value, _ = shown(session, saved[name], target="the cat sat" if name in ("t5", "bart") else "")
     for kind, of in value["kinds"].items():
         cell = ask(explore.unfold_cell, session, kind=kind, layer=1, head=1, query=2, key=1)["cell"]
         assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)

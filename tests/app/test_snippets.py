@@ -382,7 +382,7 @@ def write_all(session, external):
         source, text = opened.encode("153+391"), "153+391"
         looked = explore.compute_maps(opened, text, "")
         written = looked.written
-        yield "trial_snippet", python_lines.trial_snippet(opened, source, asked, 5)
+        yield "trial_snippet", python_lines.trial_snippet(opened, source, written, asked, 5)
         yield "each_head_snippet", python_lines.each_head_snippet(opened, 5)
         yield "roles_snippet", python_lines.roles_snippet(opened, source, written, text)
         yield "held_out_roles_snippet", python_lines.held_out_roles_snippet(opened, 5)

@@ -183,7 +183,7 @@ WITHOUT_MAPS = {
 @pytest.mark.parametrize("sentence", WITHOUT_MAPS)
 def test_a_model_that_cannot_be_shown_is_refused_in_a_sentence(sentence):
     with pytest.raises(ValueError, match=sentence):
-        show_attention(WITHOUT_MAPS[sentence]().eval(), None, IDS)
+        show_attention(WITHOUT_MAPS[sentence]().eval(), None, IDS, strategy="greedy")
 
 
 def test_bands_are_refused_also_of_a_long_input():

@@ -202,9 +202,9 @@ def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
     stacks = find_readable_attention(model)
     source = opened.encode(text)
     refuse_long("input", source)
-    written = read_target(opened, source, "") if model.can_generate() else []
+    written = read_target(opened, source, "")
     refuse_long("answer", written)
-    heads = read_heads(model, source, written or None, tokenizer=opened.tokenizer)
+    heads = read_heads(model, source, opened.as_target(written), tokenizer=opened.tokenizer)
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
     return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written))
 
@@ -231,7 +231,7 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
         notice = UNTRAINED
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = model_lines(opened)
-    given = f"{input_arguments(read.source, written)}, tokenizer=tokenizer"
+    given = f"{input_arguments(opened, read.source, written)}, tokenizer=tokenizer"
     lines.append(f"head = read_head(model, {given}, kind={kind!r}, layer={layer}, head={index})")
     return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),

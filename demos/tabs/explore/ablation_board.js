@@ -10,6 +10,7 @@ import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { rolesPanel, shades, theoryPanel } from "./ablation_panels.js";
+import { predictionsPanel } from "./predictions.js";
 
 /** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
 /** The lens's view, with the chosen head in words.
@@ -126,7 +127,12 @@ const questionOf = (host, trigger) => {
     sent = { id, asked };
     trigger("ask_model", asked);
   };
-  return { update, state, restore };
+  /** Ask what is left without the head that is shown. */
+  const takeHead = () => {
+    set({ what: "head", how: "remove" });
+    send();
+  };
+  return { update, state, restore, takeHead };
 };
 
 /* ---- the answer ---- */
@@ -153,6 +159,13 @@ const movedOf = (/** @type {Board.AblationChange["moved"]} */ moved) => {
   return el("div", "hf-moved-by", ...chips);
 };
 
+const LIKELIEST = {
+  next: "The likeliest token behind each, whole model",
+  masked: "The likeliest token at each place, whole model",
+  written: "The likeliest token at each place of the target, whole model",
+};
+const MOVES = "How far the distribution of each place moves";
+
 const answerOf = host => {
   const box = el("div", "hf-answered");
   const said = live();
@@ -174,33 +187,42 @@ const answerOf = host => {
   const take = takeRow({ file: () => "ask-the-model", caption, lines, figure: () => ({ drawings: [] }) });
   const paint = () => box.isConnected && paintSigned(box);
   onLook(box, paint);
-  const differs = (/** @type {Board.AblationChange} */ { differ, before }) =>
-    differ
-      ? `${differ} of ${before.symbols.length} symbol${before.symbols.length === 1 ? " differs" : "s differ"}.`
+  const differs = (/** @type {Board.AblationChange} */ { differ, before, expected }) => {
+    const many = before.symbols.length;
+    if (expected) return `At ${differ} of ${many} place${many === 1 ? "" : "s"} another token is the likeliest.`;
+    return differ
+      ? `${differ} of ${many} symbol${many === 1 ? " differs" : "s differ"}.`
       : "The answer stays the same: this input does not need it.";
+  };
   const show = (/** @type {ChecksView} */ view) => {
     answer = view.answer;
     const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.id, view.no_answer]);
     if (key === drawn) return; // only the held-out part has changed
     drawn = key;
     if (!answer) {
-      const why = view.no_answer || "After Ask, the answers with and without are compared here, symbol by symbol.";
+      const what = view.predictions ? "what is expected at each place is" : "the answers with and without are";
+      const why = view.no_answer || `After Ask, ${what} compared here, symbol by symbol.`;
       box.replaceChildren(el("p", "hf-blank", why));
       return;
     }
-    const own = view.is_own ? "" : " It is asked of what the model writes itself, not of the target above.";
+    const isText = Boolean(answer.expected);
+    const own = isText || view.is_own ? "" : " It is asked of what the model writes itself, not of the target above.";
     const shorter = answer.is_shorter && answer.after.correct !== null ? " Both are judged by the whole input." : "";
     const several = answer.moved.length > 1;
     box.replaceChildren(
-      written("Answer of the whole model", answer.before, false),
+      written(isText ? LIKELIEST[view.predictions.what] : "Answer of the whole model", answer.before, false),
       written(answer.what, answer.after, true),
       el("p", "hf-differs", el("b", "", differs(answer)), shorter, own),
-      el("h3", "", several ? "How far each symbol's distribution moves" : "How far its distribution moves"),
+      el(
+        "h3",
+        "",
+        isText ? MOVES : several ? "How far each symbol's distribution moves" : "How far its distribution moves",
+      ),
       movedOf(answer.moved),
       el(
         "p",
         "hf-hint",
-        `Total variation, 0 to 1${several ? ", each after the first answer's symbols before it" : ""}.`,
+        `Total variation, 0 to 1${several && !isText ? ", each after the first answer's symbols before it" : ""}.`,
       ),
       el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
       take.row,
@@ -317,6 +339,7 @@ const accuracyOf = (host, trigger) => {
 
 const checks_board = (element, trigger) => {
   const root = element.querySelector(".hf-checks");
+  const expected = predictionsPanel(root, { take: () => question.takeHead() });
   const panel = buildPanel(root, "Ask the model", {
     note: "a map shows where a head looks, not what the answer needs; so take it away and count",
     cls: "hf-ask-panel",
@@ -351,6 +374,7 @@ const checks_board = (element, trigger) => {
       answer.update(view);
       accuracy.update(view, lens);
     }
+    expected.update(view, lens);
     panels.forEach(one => one.update(view, lens));
     clearTimeout(later);
     if (view && lens?.data) later = setTimeout(descend, 250);

@@ -27,6 +27,7 @@ from ...session.session import Session
 from ...snippets.views import each_head_snippet, held_out_roles_snippet, trial_snippet
 from ...ui import boards
 from .head_scores import ExploreState, measure_energy, to_lists
+from .predictions import compare_expected, count_decided
 
 EXAMPLES = 200  # held-out examples that are answered with and without
 ROLE_EXAMPLES = 100  # … and whose maps are measured
@@ -122,6 +123,8 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
     if checks.shown["no_answer"]:
         raise ValueError(checks.shown["no_answer"])
     trial = build_trial(pick)
+    if opened.predicts:
+        return compare_expected(opened, checks.read, checks.written, trial) | describe(opened, checks, pick)
     most = opened.most_own(len(checks.read)) if opened.model.can_generate() else None
     (change,) = measure_changes(opened.model, as_ids(opened, checks.read), [trial], most)
     before, after = (read_answer(opened, checks.text, ids) for ids in (change.before, change.after))
@@ -131,14 +134,22 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
     ]
     missing = max(0, len(change.before) - len(change.after))
     moved = zip(before["symbols"], change.total_variation, change.divergence, strict=True)
-    return {
-        "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
-        "option": ablate_option(trial, pick.seed),
-        "is_shorter": bool(trial.without),
+    return describe(opened, checks, pick) | {
         "before": before,
         "after": after,
         "moved": [list(row) for row in moved],
         "differ": sum(after["changed"]) + missing,
+        "expected": None,
+    }
+
+
+def describe(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -> dict:
+    """What a question was, in words, and whether it can be put to held-out examples."""
+    trial = build_trial(pick)
+    return {
+        "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
+        "option": ablate_option(trial, pick.seed),
+        "is_shorter": bool(trial.without),
         "held_out": refuse_counting(opened, trial) or {"status": RUNNING},
     }
 
@@ -176,7 +187,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         with session.catalog.open(session, state.chosen) as opened:
             answer = state.answer = compare(opened, state, event)
             counted = 0 if "why" in answer["held_out"] else EXAMPLES
-            answer["python"] = trial_snippet(opened, state.read, build_trial(event), counted)
+            answer["python"] = trial_snippet(opened, state.read, state.written, build_trial(event), counted)
     except ValueError as error:
         state.error = str(error)
         yield {"checks": state.to_value()}
@@ -186,8 +197,11 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         return
     try:
         with session.catalog.open(session, state.chosen) as opened:
-            whole, left = measure_outcomes(opened.model, opened.task, [build_trial(event)], EXAMPLES)
-        answer["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
+            trial = build_trial(event)
+            whole, left = measure_outcomes(opened.model, opened.task, [trial], EXAMPLES)
+            kinds = count_decided(opened, trial)
+        figures = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
+        answer["held_out"] = figures | {"kinds": kinds}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
         answer["held_out"] = {"why": str(error)}
     if number == state.id:

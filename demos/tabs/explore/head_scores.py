@@ -19,6 +19,7 @@ from ...session.maps import SENT_WEIGHTS, ComputedMaps
 from ...session.model_input import AnsweredInput, known_alignment
 from ...snippets.views import roles_snippet, theory_snippet
 from ...ui import boards, formatting
+from .predictions import read_expected
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
 VIEWS = {
@@ -72,7 +73,7 @@ class ExploreState(AnsweredInput):
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values; ValueError if they cannot be read."""
-        given, place = (opened.model, self.read, self.written or None), (kind, layer, head)
+        given, place = (opened.model, self.read, opened.as_target(self.written)), (kind, layer, head)
         if not self.long:
             self.heads = self.heads or read_heads(*given)
             return self.heads.head(*place)
@@ -100,10 +101,15 @@ def prepare(opened: LoadedModel, text: str, computed: ComputedMaps, *, is_own: b
         "source": opened.labels(computed.read),
         "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
         "is_own": is_own,
-        "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
+        "no_answer": "",
+        "predictions": None,
         "can_count": opened.task is not None,
         "measured": measure(opened, text, computed) if new.labels else None,
     }
+    if opened.predicts:
+        new.shown["predictions"] = read_expected(opened, text, computed.read, computed.written)
+    elif not opened.has_answer:
+        new.shown["no_answer"] = NO_ANSWER.format(type(opened.model).__name__)
     return new
 
 
@@ -117,8 +123,10 @@ def measure(opened: LoadedModel, text: str, computed: ComputedMaps) -> dict:
             f"{formatting.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
     alignment = known_alignment(opened, text, computed.written)
-    tokens_of = opened.tokenizer.convert_ids_to_tokens
-    named = maps.relabel(lambda ids: [name or "" for name in tokens_of(ids)])  # it may have fewer ids
+    named = maps
+    if opened.tokenizer is not None:  # which may have fewer ids
+        tokens_of = opened.tokenizer.convert_ids_to_tokens
+        named = maps.relabel(lambda ids: [name or "" for name in tokens_of(ids)])
     masks = {kind: build_attention_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
     profiles = {kind: distance_profile(each.double(), masks[kind]) for kind, each in weights.items()}
     return {

@@ -2,7 +2,8 @@
 
 import gradio as gr
 
-from hf_attn.tasks.base import CLASSES
+from hf_attn.analysis.predictions import NEXT, WRITTEN
+from hf_attn.generation.generate import generate_answer
 
 from ...core.events import Event, Kind, Place
 from ...core.limits import limits_here
@@ -16,7 +17,7 @@ from ...session.maps import (
     compute_window,
     pack,
 )
-from ...session.model_input import InputEvents, build_model_input
+from ...session.model_input import InputEvents, as_ids, build_model_input
 from ...session.page import EACH_NOW, LAST, LIGHT, Page, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
@@ -25,13 +26,16 @@ from .ablation_panel import build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
-ASSETS = ("ablation.css", "ablation_panels.js", "ablation_board.js")
+ASSETS = ("ablation.css", "predictions.css", "ablation_panels.js", "predictions.js", "ablation_board.js")
 LOOK_FOR = (
     "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
 )
 LOOK_FOR_CLASS = (
     "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
 )
+LOOK_FOR_TEXT = "what is expected behind each word, and the earlier word without which it is another."
+HINT = "what the model writes itself"
+WRITTEN_ON = 20  # tokens
 WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
 
 
@@ -84,6 +88,7 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
         return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
     try:
         with session.catalog.open(session, chosen) as opened:
+            text, target = opened.join(text, target)
             computed = compute_maps(opened, text, target)
             value = lens_value(opened, text, computed, state.picked)
             new = prepare(opened, text, computed, is_own=not target)
@@ -163,11 +168,34 @@ def open_model(session: Session, values: dict[str, object]) -> dict:
     }
 
 
+def write_on(session: Session, values: dict[str, object]) -> dict:
+    """Let a language model write: behind the text, or as the target; what cannot be read is told by Show."""
+    text, chosen = (values["text"] or "").strip(), values["checkpoint"]
+    try:
+        with session.catalog.open(session, chosen) as opened:
+            read = opened.encode(text)
+            most = min(WRITTEN_ON, opened.most_own(len(read)))
+            ids = list(generate_answer(opened.model, as_ids(opened, read), max_new_tokens=most).ids)
+            written = opened.read_text(ids)
+            gap = opened.task.gap if opened.task else ""
+    except ValueError:
+        return {}
+    return {"target": written} if opened.takes_target else {"text": f"{text}{gap}{written}"}
+
+
 def choose_fields(session: Session, values: dict[str, object]) -> dict:
     """Target and look-for for another checkpoint; a classifier has no target."""
-    kind = session.catalog.kind(session, values["checkpoint"])
-    look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
-    return {"target": gr.update(value="", visible=kind != CLASSES), "look_for": look_for}
+    opened = session.catalog.glance(session, values["checkpoint"])
+    look_for = LOOK_FOR_CLASS if opened and not opened.model.can_generate() else LOOK_FOR
+    if opened and opened.predicts:
+        look_for = LOOK_FOR_TEXT
+    shown, predicts = opened is None or opened.takes_target, opened.predicts if opened else ""
+    hint = "its first token alone" if predicts else HINT
+    return {
+        "target": gr.update(value="", visible=shown, placeholder=hint),
+        "look_for": notices.look_for(look_for),
+        "write_on": gr.update(visible=predicts in (NEXT, WRITTEN)),
+    }
 
 
 def keep_pick(session: Session, event: PickEvent) -> None:
@@ -189,8 +217,7 @@ def build(page: Page) -> None:
     row, parts = build_model_input(LOOK_FOR, "explore")
     typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
     with row:
-        hint = "what the model writes itself"
-        target = gr.Textbox("", label="Target", placeholder=hint, elem_id="explore-target", **typed)
+        target = gr.Textbox("", label="Target", placeholder=HINT, elem_id="explore-target", **typed)
         target_error = notices.build_error_line("explore-target-error")
         press = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
     with gr.Row(elem_classes="hf-other"):
@@ -198,15 +225,28 @@ def build(page: Page) -> None:
         hint = "google-bert/bert-base-uncased"
         other = gr.Textbox("", label=label, placeholder=hint, elem_id="explore-other", **typed)
         open_press = gr.Button("Open", elem_id="explore-open", min_width=0)
+        write_press = gr.Button(
+            "Let it write on", elem_id="explore-write-on", elem_classes="hf-aside", visible=False, min_width=0
+        )
         other_error = notices.build_error_line("explore-other-error")
     board = explore_board("explore-board")
-    shown = {"board": board, "target_error": target_error, "checks": build_part(page)}
+    shown = {
+        "board": board,
+        "target_error": target_error,
+        "checks": build_part(page),
+        "write_on": write_press,
+    }
     handlers = show_input, choose_fields
     events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, shown, WAITING)
     events.wire_input()
     clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
         events.wire(asked_by)
+    asked, fields = (
+        {name: parts[name] for name in ("checkpoint", "text")},
+        {"text": parts["text"], "target": target},
+    )
+    events.wire(page.connect(write_press.click, write_on, asked, fields, **LAST).then)
     opens, chosen = [open_press.click, other.submit], {"checkpoint": parts["checkpoint"]}
     changed = chosen | {"other_error": other_error}
     events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)

@@ -129,7 +129,8 @@ def show_settings(strategy: str, kind: str = SEQUENCE) -> dict[str, dict]:
 
 def choose_model(session: Session, values: dict[str, object]) -> dict:
     """Button, look-for and settings for another checkpoint; a classifier has no way to choose."""
-    kind = session.catalog.kind(session, values["checkpoint"])
+    opened = session.catalog.glance(session, values["checkpoint"])
+    kind = opened.kind if opened else SEQUENCE
     return {
         "write": "Read" if kind == CLASSES else "Write",
         "strategy": gr.update(visible=kind != CLASSES),

@@ -14,7 +14,7 @@ from hf_attn.tasks.base import TEXT, Task, Verdict, WorkedExample, judge
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged, constant
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
-from hf_attn.tasks.text.toy_english import FAMOUS, NEW, WORDS, Decision, find_decisions, write_passage
+from hf_attn.tasks.text.toy_english import FAMOUS, LISTS, NEW, WORDS, Decision, find_decisions, write_passage
 from hf_attn.tasks.tokenizers.trained import wrap_tokenizer
 
 if TYPE_CHECKING:
@@ -28,6 +28,17 @@ BEGINNINGS = (
     "The trophy did not fit in the suitcase because it was too big. What was too big? The",
     "The fisherman sat at the bank and watched the",
 )
+ENDS = (". the {}", ". what was {} ? the", ". who was {} ?")  # behind "because it was tired"
+ASKED = ("states", "way_qualities", "seat_qualities", "big", "small")  # lists of words that ENDS repeat
+OPPOSITES = {  # list of words → lists whose first word may decide otherwise
+    "states": ("way_qualities", "seat_qualities"),
+    "way_qualities": ("states",),
+    "seat_qualities": ("states",),
+    "big": ("small",),
+    "small": ("big",),
+    "nature": ("town",),
+    "town": ("nature",),
+}
 WORD = r"<new[1-4]>|[.?]|[^\s.?]+"
 
 
@@ -268,10 +279,38 @@ class Sentences(Task):
         written, start = self.split_target(target), 1 + len(words)
         needed = [[0] * (start + place) for place in range(len(written) + 1)]
         for decision in find_decisions(" ".join([*words, *written])):
-            if len(words) <= decision.at < len(words) + len(written):
+            if len(words) <= decision.at <= len(words) + len(written):  # the next one, too
                 for place in decision.by:
                     needed[decision.at - len(words)][1 + place] = 1
         return needed
+
+    def decided(self, text: str) -> dict[int, tuple[str, frozenset[str]]]:
+        found = find_decisions(" ".join(self.split_source(text)))
+        return {decision.at: (decision.family, decision.right) for decision in found}
+
+    def followups(self, text: str) -> dict[str, str]:
+        """How a passage may go on to a word that is decided, or words with which another one is.
+
+        ". the tired" behind "… because it was tired", and "tired → soft" where soft is said of the mat.
+        """
+        try:
+            known, words, decision = self.split_source(text), self.words_of(text), self.decide_next(text)
+        except ValueError:
+            return {}
+        found: dict[str, str] = {}
+        if decision is None:
+            whole = " ".join(words).removesuffix(" .")
+            for word, symbol in dict(zip(words, known, strict=True)).items():
+                if symbol in NEW or any(symbol in LISTS[name] for name in ASKED):
+                    found |= {end.format(word): f"{whole} {end.format(word)}" for end in ENDS}
+            return {name: new for name, new in found.items() if self.decide_next(new) is not None}
+        for word in dict.fromkeys(words):
+            for other in _list_others(word):
+                new = " ".join(other if one == word else one for one in words)
+                turned = self.decide_next(new)
+                if turned is not None and turned.right != decision.right:
+                    found[f"{word} → {other}"] = new
+        return found
 
     def chosen_first(self, source: str, target: str) -> list[bool | None]:
         """Whether a decided word is the earlier of the two nouns or names that are chosen between."""
@@ -302,6 +341,15 @@ class Sentences(Task):
             single="<s> $A", special_tokens=[("<s>", START)]
         )
         return wrapped
+
+
+def _list_others(word: str) -> list[str]:
+    """Words to put in a word's place: of the opposite kind, or in the other number."""
+    others = [LISTS[other][0] for one, of in OPPOSITES.items() if word in LISTS[one] for other in of]
+    for one, other in (("thing", "things"), ("things", "thing")):
+        if word in LISTS[one]:
+            others.append(LISTS[other][LISTS[one].index(word)])
+    return others
 
 
 @functools.lru_cache(maxsize=4096)

@@ -7,10 +7,13 @@ looked for before and after training.
 from functools import cache
 
 from hf_attn.analysis.head_roles import HeadRoles, measure_head_roles
+from hf_attn.interpret.read_head import read_head
 from hf_attn.textbooks.chapter_8.heads import open_bundled
 from hf_attn.textbooks.claims import Claim, Measured
 
 EXAMPLES = 20
+COMFORTABLE = "the cat sat on the mat because it was comfortable . the comfortable"
+TIRED = COMFORTABLE.replace("comfortable", "tired")
 
 
 @cache
@@ -29,6 +32,32 @@ def best_heads(name: str, kind: str, role: str) -> tuple[float, ...]:
 def neighbours() -> Measured:
     even = roles_of("attn-sort").even["decoder"]["previous"]
     return tuple(score / even for score in best_heads("attn-sort", "decoder", "previous"))
+
+
+@cache
+def deciding_head() -> tuple[int, int]:
+    """Layer and head of the English model that chooses best between two words, on held-out passages."""
+    scores = roles_of("attn-sentences").trained["decoder"]["chooses"]
+    return divmod(int(scores.argmax()), scores.shape[1])
+
+
+def weight_on(text: str, reader: str, read: str) -> float:
+    """What the deciding head gives to a word of a text, asked by the last one that is `reader`."""
+    checkpoint, (layer, head) = open_bundled("attn-sentences"), deciding_head()
+    found = read_head(checkpoint.model, checkpoint.task_named().encode(text), "", layer=layer, head=head)
+    words = ["<s>", *text.split()]
+    query = len(words) - 1 - words[::-1].index(reader)
+    return float(found.weights[query, words.index(read)])
+
+
+def pronouns() -> Measured:
+    return weight_on(COMFORTABLE, "it", "mat"), weight_on(
+        COMFORTABLE.replace("comfortable", "tired"), "it", "cat"
+    )
+
+
+def deciding_words() -> Measured:
+    return weight_on(COMFORTABLE, "comfortable", "mat"), weight_on(TIRED, "tired", "cat")
 
 
 CLAIMS = (
@@ -52,5 +81,20 @@ CLAIMS = (
         "≥0.80 ≥0.80",
         lambda: best_heads("attn-copy", "cross", "entropy"),
         "Untrained heads all do; of the trained none does, where a single word is the answer.",
+    ),
+    Claim(
+        "“The cat sat on the mat because it was comfortable”, “… tired”: “it” looks at the noun that is "
+        "meant; weight on mat, on cat.",
+        "≥0.50 ≥0.50",
+        pronouns,
+        "A causal model reads “it” before the word that tells: in both it looks alike (attn-sentences, its "
+        "best head).",
+    ),
+    Claim(
+        "The same noun, once the word that tells has come: “… . the comfortable”, “… . the tired”; weight on "
+        "mat, on cat.",
+        "≥0.50 ≥0.50",
+        deciding_words,
+        "What decides is on the map where it is needed, of a pair of nouns that training never had.",
     ),
 )

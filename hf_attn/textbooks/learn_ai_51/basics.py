@@ -11,6 +11,8 @@ from hf_attn.models.score_functions import (
     GeneralScore,
     read_memory,
 )
+from hf_attn.textbooks.chapter_1 import heads
+from hf_attn.textbooks.chapter_1.heads import weight_on
 from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference, flat, shape_of
 from hf_attn.textbooks.reference_attention import MultiHeadAttention, SelfAttention, attend
 
@@ -123,6 +125,13 @@ CLAIMS = (
         "5",
         lambda: (TIRED.index("it") - TIRED.index("cat"),),
         "Counted.",
+    ),
+    Claim(
+        "Self-attention at “it” can learn to attend heavily to “cat” in “… because it was tired”: weight of "
+        "“it”, and of “. the tired” behind it.",
+        "≥0.50 ≥0.50",
+        lambda: (weight_on(heads.TIRED, "it", "cat"), weight_on(heads.TIRED, "tired", "cat")),
+        "Trained to go on with a text, it looks there from the later word: “it” comes before “tired”.",
     ),
     Claim(
         "Self-attention: shapes for five tokens of 32, and the lowest and highest sum of a row.",

@@ -7,6 +7,7 @@ from functools import cache
 import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
+from hf_attn.analysis.predictions import predict_tokens
 from hf_attn.experiments.base import learn_and_measure
 from hf_attn.experiments.word_order import naive_bayes
 from hf_attn.experiments.words.bag_of_words import PLACES, compare_word_orders
@@ -23,6 +24,7 @@ from hf_attn.tasks.batch import PAD, Batch
 from hf_attn.tasks.splits import HELD_OUT, TRAINING
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.tokenizers.trained import SPACE
+from hf_attn.textbooks.chapter_8.heads import open_bundled
 from hf_attn.textbooks.claims import Claim, Measured
 
 COOKING = ("cook", "cooks", "cooked", "cooking")
@@ -76,7 +78,26 @@ def read_split(task: Topics, split: str) -> Batch:
     return Batch(task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0])
 
 
+def senses_of_bank() -> Measured:
+    """How sure the English model is of words of the river, and of money, behind a fisherman and a clerk."""
+    checkpoint = open_bundled("attn-sentences")
+    task, found = checkpoint.task_named(), []
+    for person, seen in (("fisherman", ("water", "fish", "boat")), ("clerk", ("money", "coins", "cash"))):
+        source = torch.tensor([task.encode(f"the {person} sat at the bank and watched the")])
+        (expected,) = predict_tokens(checkpoint.model, source)
+        found.append(float(expected.log_probabilities[-1].exp()[task.ids(*seen)].sum()))
+    return tuple(found)
+
+
 CLAIMS = (
+    Claim(
+        "“Bank” means different things beside river and beside cash: how sure a model is of words of the "
+        "river behind a fisherman, of money behind a clerk.",
+        "≥0.50 ≥0.50",
+        senses_of_bank,
+        "attn-sentences, which met neither of them with a bank in training; river and cash themselves stand "
+        "behind it there.",
+    ),
     Claim(
         "Paris − France + Italy: the rank of Rome, by skip-gram and by CBOW.",
         "1 1",

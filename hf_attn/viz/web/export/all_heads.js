@@ -11,7 +11,7 @@ import { takeRow } from "./buttons.js";
 const [LARGEST, GAP, LEFT, TOP] = [96, 6, 20, 20];
 const MOST = 32; // cells on a side of a small map
 
-const paint = (ctx, width, theme, size, { maps, layers, heads: numbers }) => {
+const paint = (ctx, width, theme, size, { maps, layers, heads: numbers, top }) => {
   const heads = maps[0].length;
   const side = Math.max(12, Math.min(LARGEST, Math.floor((width - LEFT) / heads) - GAP));
   size(LEFT + heads * (side + GAP), TOP + maps.length * (side + GAP));
@@ -31,7 +31,7 @@ const paint = (ctx, width, theme, size, { maps, layers, heads: numbers }) => {
       const [wide, high] = [side / small[0].length, side / small.length];
       small.forEach((row, r) =>
         row.forEach((weight, c) => {
-          ctx.fillStyle = css(colourOf(theme, weight));
+          ctx.fillStyle = css(colourOf(theme, weight, top));
           ctx.fillRect(x0 + c * wide, y0 + r * high, wide, high);
         }),
       );

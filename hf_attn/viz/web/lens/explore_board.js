@@ -15,11 +15,12 @@
 import { el } from "../core/dom.js";
 import { clamp, range } from "../core/format.js";
 import { meanOf, unpack } from "../core/packing.js";
+import { topOf } from "../plots/long_heatmap.js";
 import { sieved } from "./facts.js";
 import { lensGrid, lensMap, windowStarts } from "./panels.js";
 
 /** One kind as the panels read it: maps[L][H] for the grid, and whole maps by "layer.head" and "layer.mean".
-    @typedef {Omit<Board.LensKind, "maps" | "whole"> & {maps: number[][][][], whole: Map<string, number[][]>}} LensData */
+    @typedef {Omit<Board.LensKind, "maps" | "whole"> & {maps: number[][][][], whole: Map<string, number[][]>, top: number}} LensData */
 /** What the lens knows. @typedef {{kinds: Record<string, LensData>, kind: string | null, layer: number, head: number,
       mean: boolean, row: number, tokens: number[], key: number | null, floor: number, sink: boolean, inside: boolean,
       cell: Board.LensCell | null, title: string, untrained: boolean, silent: boolean, asks: string[],
@@ -59,7 +60,8 @@ const open = (/** @type {Board.LensKind} */ kind) => {
   const [m, n] = kind.shape.slice(2);
   Object.entries(kind.whole || {}).forEach(([at, packed]) => whole.set(at, unpack(packed, [m, n])));
   const { layers = range(maps.length), heads = range(maps[0].length) } = kind;
-  const data = { ...kind, maps, whole, layers, heads, ahead: undefined };
+  const top = topOf(maps.flat(2)); // all heads have one scale
+  const data = { ...kind, maps, whole, layers, heads, top, ahead: undefined };
   if (Number.isInteger(kind.ahead))
     data.allowed = range(m).map(r => range(n).map(c => c + kind.from[1] <= r + kind.from[0] + kind.ahead));
   return data;

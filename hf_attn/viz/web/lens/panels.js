@@ -37,7 +37,7 @@ const lensGrid = (host, board) => {
     empty.hidden = Boolean(data);
     empty.textContent = silent ? "No attention, no heads." : "The maps of every head will be drawn here.";
     gridHost.hidden = !data;
-    if (data) grid.update({ maps: data.maps, layers: data.layers, heads: data.heads, layer, head, wholeRow: mean });
+    if (data) grid.update({ ...data, layer, head, wholeRow: mean });
     take(data, kind);
   };
   return { update };
@@ -165,6 +165,7 @@ const lensMap = (host, board) => {
       rows: data.rows,
       cols,
       values: shown,
+      top: data.top,
       sums: !view.sieve.floor && (!data.of || data.of[1] === data.cols.length),
       name: `${data.title || TITLES[view.kind] || view.kind}, ${nameOf(view).toLowerCase()}`,
     });

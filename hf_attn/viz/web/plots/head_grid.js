@@ -1,6 +1,7 @@
 /* All heads at a glance: rows are layers, columns are heads, no words but the indices; the chosen one is ringed.
 
    const grid = headGrid(host, {onPick(layer, head)}); grid.update({maps[L][H][Q][K], layer, head, wholeRow})
+   top: where the colour scale ends (1)
    wholeRow: all heads of the layer are ringed; layers, heads: which of the model's these are, where not all are here
    or, with a number in each cell in place of its map, grid.update({left[L][H] {text, title, value} or null, layer, head}):
    value, from −1 to 1, is the cell's signed colour. */
@@ -39,7 +40,7 @@ const headGrid = (host, { onPick }) => {
       return;
     }
     const theme = themeOf(grid);
-    presses.forEach(({ canvas, l, h }) => thumb(canvas, o.maps[l][h], theme));
+    presses.forEach(({ canvas, l, h }) => thumb(canvas, o.maps[l][h], theme, { most: o.top }));
   };
   onLook(grid, paint);
 

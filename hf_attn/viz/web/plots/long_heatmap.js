@@ -87,12 +87,14 @@ const mapView = (host, options) => {
   };
   const names = (labels, from, before = 0, most = WINDOW) =>
     labels.slice(from, from + most).map((label, i) => `${shown(label)} ${count(before + from + i + 1)}`);
+  /** The scale of all maps that it is one of, where they have one. */
+  const mostOf = values => Math.max(topOf(values), o.top ?? 0);
   const windowed = () => ({
     ...o,
     rows: cut(o.rows, true),
     cols: o.cols.slice(at.c, at.c + WINDOW),
     values: cut(o.values),
-    most: topOf(cut(o.values)),
+    most: mostOf(cut(o.values)),
     allowed: cut(o.allowed) || null,
     truth: cut(o.truth) || null,
     padding: o.padding?.slice(at.c, at.c + WINDOW),
@@ -103,7 +105,7 @@ const mapView = (host, options) => {
     onPage: page,
     selected: inside(o.selected) ? { r: o.selected.r - at.r, c: o.selected.c - at.c } : null,
   });
-  const whole = () => ({ ...o, most: topOf(o.values), whole: null, rowNames: null, colNames: null, onPage: null });
+  const whole = () => ({ ...o, most: mostOf(o.values), whole: null, rowNames: null, colNames: null, onPage: null });
   const onSelect = sel => {
     const { r, c } = long() ? at : { r: 0, c: 0 };
     o.selected = sel && { r: sel.r + r, c: sel.c + c };
@@ -130,4 +132,4 @@ const mapView = (host, options) => {
   return { update, exports: map.exports, say: map.say };
 };
 
-export { mapView };
+export { mapView, topOf };
