@@ -208,6 +208,9 @@ class InputEvents:
     own: dict[str, Component]  # fields of the tab that are read, and carried by its links, too, by name
     more: dict[str, Component]  # what else is updated, by name
     waiting: tuple[str, str] | None = None  # JavaScript that shows the waiting, and that ends it
+    others: tuple[
+        Component, ...
+    ] = ()  # what else changes the fields; disabled with them by a link that locks
 
     @property
     def fields(self) -> dict[str, Component]:
@@ -238,11 +241,14 @@ class InputEvents:
         changed = {name: change_of(updates.get(name, {})).get("value", values[name]) for name in values}
         yield self.answer(session, changed)
 
-    def refresh(self, session: Session, values: dict) -> dict:
-        """The tab was opened: offer the checkpoints there are."""
+    def open_tab(self, session: Session, values: dict) -> Iterator[dict]:
+        """The tab was opened: offer the checkpoints there are, then answer where anything is new."""
         state = session.state(self.state)
         update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
-        return {"checkpoint": update}
+        offered = {"checkpoint": update}
+        for updates in self.answer_if_new(session, values | {"checkpoint": update["value"]}):
+            yield offered | updates
+            offered = {}
 
     def restore(self, session: Session, values: dict) -> dict:
         """Open the tab with the values of a link; ValueError where its checkpoint is not there."""
@@ -281,8 +287,7 @@ class InputEvents:
         page, fields = self.page, self.fields
         checkpoint, text, chips = fields["checkpoint"], fields["text"], [self.parts[name] for name in CHIPS]
         chosen = {"checkpoint": checkpoint}
-        opened = page.connect(page.tab.select, self.refresh, chosen, chosen, **NOW)
-        page.connect(opened.then, self.answer_if_new, fields, self.shows, **LAST)
+        page.connect(page.tab.select, self.open_tab, fields, self.shows, **LAST)
         for ended in page.run_ended:
             page.connect(ended.then, offer_checkpoints, None, chosen, **NOW)
         self.wire(checkpoint.input, if_new=True)
@@ -307,7 +312,7 @@ class InputEvents:
             weights="checkpoint",
             restore=self.restore,
             shows={name: part for name, part in self.shows.items() if name not in fields},
-            buttons=(*chips, *(self.parts[name] for name in (*FOLLOWUPS, "offer"))),
+            buttons=(*chips, *(self.parts[name] for name in (*FOLLOWUPS, "offer")), *self.others),
         )
 
 

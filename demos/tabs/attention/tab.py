@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.interpret.random_head import HEADS
 from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
+from ...session.catalog import ENGLISH
+from ...session.model_input import OFFER
 from ...session.page import EACH_NOW, LAST, LAST_NOW, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
@@ -41,6 +44,14 @@ FORGOTTEN = {  # what was changed → what no longer holds then
     "num_heads": ("head",),
 }
 CHIPS = {"river bank": Settings(RANDOM, BANKS[0]), "cash bank": Settings(RANDOM, BANKS[1])}
+if (BUNDLED / ENGLISH).is_dir():  # the same kind of sentence, learned
+    for label, text in {
+        "fisherman's bank": "the fisherman sat at the bank and watched the",
+        "clerk's bank": "the clerk sat at the bank and watched the",
+        "it was tired": "the cat sat on the mat because it was tired . the tired",
+        "it was soft": "the cat sat on the mat because it was soft . the soft",
+    }.items():
+        CHIPS[label] = Settings(str(BUNDLED / ENGLISH), text)
 CHIPS |= {example.title: Settings(WORKED + name) for name, example in WORKED_EXAMPLES.items()}
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
@@ -126,6 +137,7 @@ def show_view(session: Session, view: HeadView) -> dict:
     value, state = head_view.to_value(view), session.state(AttentionState)
     state.id, state.view = state.id + 1, view
     lines = {"look_for": notices.look_for(view.look_for), "origin": view.origin, "error": ""}
+    lines |= {"offer": gr.update(visible=False)}
     fields = {name: gr.update(**change) for name, change in controls(view).items()}
     return {"board": boards.to_json({"id": state.id, **value}), **lines, **fields}
 
@@ -143,7 +155,16 @@ def answer(session: Session, settings: Settings, before: HeadView | None = None)
         return show_view(session, view)
     except ValueError as error:
         hint = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
-        return {"error": notices.field_error(f"{error}{hint}")}
+        reader = session.catalog.find_reader(settings.weights, settings.text or "")
+        offer = gr.update(visible=reader is not None)
+        return {"error": notices.field_error(f"{error}{hint}"), "offer": offer}
+
+
+def take_offer(session: Session, values: dict[str, object]) -> dict:
+    """Read the sentence with the model that can."""
+    text = values["text"] or ""
+    reader = session.catalog.find_reader(values["weights"], text)
+    return {} if reader is None else answer(session, Settings(reader, text))
 
 
 def tokens_of(view: HeadView) -> tuple:
@@ -256,8 +277,8 @@ def show_roles() -> str:
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
-def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
-    """Lay the settings out: (fields, show, train, error, chips)."""
+def build_fields(page: Page, first: HeadView) -> tuple[dict, dict[str, gr.Button], gr.HTML, list]:
+    """Lay the settings out: (fields, buttons, error, chips)."""
     look = {
         name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
         for name, shown in controls(first).items()
@@ -269,8 +290,12 @@ def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Butto
         typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
         error = notices.build_error_line("attention-error")
-        show = gr.Button("Show", elem_id="attention-show", min_width=0)
-        train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
+        look_train = {"variant": "primary", "elem_id": "attention-train", "min_width": 0}
+        buttons = {
+            "show": gr.Button("Show", elem_id="attention-show", min_width=0),
+            "train": gr.Button("Train a copy model", **look_train),
+            "offer": gr.Button(OFFER, visible=False, elem_id="attention-offer", elem_classes="offer"),
+        }
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(label, size="sm", elem_classes="chip") for label in CHIPS]
     with gr.Row(elem_classes="hf-switches"):
@@ -282,13 +307,14 @@ def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Butto
         heads = {"choices": [(str(number), number) for number in HEADS], "elem_classes": "seg"}
         fields["num_heads"] = gr.Radio(label="Number of heads", **heads, **look["num_heads"])
         fields["head"] = gr.Radio(label="Head shown", elem_classes="seg", **look["head"])
-    return fields, show, train, error, chips
+    return fields, buttons, error, chips
 
 
 def build(page: Page) -> None:
     first = head_view.first_view(page.catalog)
     look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
-    fields, show, train, error, chips = build_fields(page, first)
+    fields, buttons, error, chips = build_fields(page, first)
+    show, train, offer = buttons["show"], buttons["train"], buttons["offer"]
     template = '<div class="hf-attention hf-board"></div>@children'
     with boards.build_board(
         "attention_board", "hf-attention", "attention-board", "pick", template=template
@@ -297,13 +323,14 @@ def build(page: Page) -> None:
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
-    lines = {"board": board, "error": error, "look_for": look_for, "origin": origin}
+    lines = {"board": board, "error": error, "look_for": look_for, "origin": origin, "offer": offer}
     shown = lines | fields
     for name, field in fields.items():
         changed = [show.click, field.submit] if name == "text" else field.input
         page.connect(changed, changing(name), fields, shown, **LAST)
     for chip in chips:
         page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
+    page.connect(offer.click, take_offer, fields, shown, **LAST)
     page.connect(board.pick, pick_cell, None, shown, **EACH_NOW)
     page.connect(hand.check, check_figures, None, {"hand": hand}, **LAST_NOW)
     weights = {"weights": fields["weights"]}
@@ -314,7 +341,7 @@ def build(page: Page) -> None:
         shows=lines,
         varying=("weights", "place", "head", "hidden"),
         weights="weights",
-        buttons=(*chips, show),
+        buttons=(*chips, show, offer),
     )
     opened = page.connect(train.click, open_train, None, {"tabs": page.tab.parent}, **NOW)
     opened.then(None, None, None, js=START_COPY)

@@ -237,7 +237,8 @@ def build(page: Page) -> None:
         "write_on": write_press,
     }
     handlers = show_input, choose_fields
-    events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, shown, WAITING)
+    others = (other, open_press, write_press)
+    events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, shown, WAITING, others)
     events.wire_input()
     clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
