@@ -261,7 +261,7 @@ def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidde
 def test_wrong_input_is_one_sentence_and_everything_else_stays(weights, text, words):
     session, _ = looking_at(view(weights))
     updates = change(session, "text", text=text)
-    assert list(updates) == ["error"]
+    assert list(updates) == ["error", "offer"]
     assert words in updates["error"]
 
 

@@ -115,7 +115,9 @@ const curvesPanel = host => {
   return { update, state: () => ({ ...chosen }), restore };
 };
 
-/* ---- accuracy by size at the end ---- */
+/* ---- accuracy by size ---- */
+
+const kindOf = (/** @type {Styled[]} */ all) => (all.every(c => c.held_out) ? "Held-out" : "Validation");
 
 const sizesPanel = host => {
   const panel = buildPanel(host, "Accuracy by length");
@@ -124,7 +126,7 @@ const sizesPanel = host => {
   const measured = () => (view?.contestants || []).filter(c => c.sizes.length);
   const groups = () => measured()[0]?.sizes || [];
   const curve = lineChart(panel.body, {
-    name: "Accuracy by length at the end",
+    name: "Accuracy by length",
     ...ACCURACY,
     height: 280,
     near: true,
@@ -133,7 +135,7 @@ const sizesPanel = host => {
       const group = groups().reduce((a, b) => (Math.abs(mid(b) - x) < Math.abs(mid(a) - x) ? b : a));
       return `${view.size_name} ${span(group)}`;
     },
-    empty: "measured when all have learned",
+    empty: "measured while they learn",
   });
   const mid = group => (group.from + group.to) / 2;
   const said = (/** @type {Board.SizeScore} */ s) => `${percent(s.held_out)} (${interval([s.low, s.high])})`;
@@ -145,7 +147,7 @@ const sizesPanel = host => {
     picture: curve,
     file: () => fileName("duel", view?.task, "by", view?.size_name),
     lines,
-    caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
+    caption: () => `${kindOf(measured())} accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
   });
   const update = (/** @type {DuelView} */ next) => {
     view = next;
@@ -158,8 +160,9 @@ const sizesPanel = host => {
       points: c.sizes.map(s => [mid(s) + apart(i), s.held_out]),
       spans: c.sizes.map(s => [mid(s) + apart(i), s.low, s.high]),
     }));
-    const examples = all[0]?.held_out.examples;
-    const how = examples ? `${count(examples)} held-out examples, 95 % intervals` : "at the end";
+    const examples = all.every(c => c.held_out) ? all[0]?.held_out.examples : null;
+    const held = `${count(examples)} held-out examples, 95 % intervals`;
+    const how = examples ? held : all.length ? "validation examples so far, 95 % intervals" : "as they learn";
     panel.rename(`Accuracy by ${name}`, how);
     const x = [0, all.length ? most * 1.02 : 1];
     curve.update({ series, x, xName: name, name: `Accuracy by ${name}, ${all.length} models` });

@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hf_attn.architectures.registry import find_architecture
 from hf_attn.evaluation.baselines import Baseline, measure_beside
+from hf_attn.evaluation.metrics import Score, find_right, score_answers
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
 from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
@@ -33,6 +34,8 @@ class DuelJob(Job):
     parameters: dict[str, int] = field(default_factory=dict)  # of each run's model, by the run's id
     seconds: dict[str, float] = field(default_factory=dict)  # that each run has spent on steps
     budget: Budget | None = None  # what each run may spend
+    # of each run's last measurement, how its validation answers of each size score; until it is measured
+    sizes: dict[str, dict[int, Score]] = field(default_factory=dict)
     baseline: Baseline | None = None  # what stands beside classifiers, once all are measured
     measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
 
@@ -45,7 +48,7 @@ class DuelJob(Job):
         """Take the place of the last duel; nothing is computed yet."""
         self.prepare(form)
         self.number += 1
-        self.budget, self.baseline, self.runs, self.seconds = budget, None, [], {}
+        self.budget, self.baseline, self.runs, self.seconds, self.sizes = budget, None, [], {}, {}
         examples, probe = choose_probe(task)
         for place, (name, recipe) in enumerate(contestants.items()):
             title = f"{task.name} {name} {self.number}"
@@ -75,6 +78,8 @@ class DuelJob(Job):
             run.advance()
             self.seconds[run.id] = run.seconds
             run.catch_up()
+            if run.points[-1][1]["validation"] is not None:  # it was just measured
+                self.sizes[run.id] = score_sizes(run)
         except RunFailed as error:  # the others go on
             run.fail(error)
         if self.goal is not None:
@@ -167,7 +172,7 @@ class DuelJob(Job):
             "baseline": describe_baseline(self.baseline),
             "contestants": [
                 {
-                    **describe_contestant(run),
+                    **describe_contestant(run, self.sizes.get(run.id, {})),
                     "parameters": self.parameters[run.id],
                     "seconds": self.seconds.get(run.id, 0.0),
                     "spent": self.spent(run),
@@ -194,7 +199,18 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
     return examples, Probe(take_row(batch, place), source, answer)
 
 
-def describe_contestant(run: TrainingJob) -> dict:
+def score_sizes(run: TrainingJob) -> dict[int, Score]:
+    """How the answers to validation examples of each size score, guessed in one pass."""
+    batch = run.task.validation(VALIDATION_SAMPLE)
+    device = next(run.model.parameters()).device
+    right = find_right(run.model, run.task, batch.to(device)).tolist()
+    found: dict[int, list[bool]] = {}
+    for ids, is_right in zip(batch.input_ids.tolist(), right, strict=True):
+        found.setdefault(run.task.size_of(run.task.read_source(ids)), []).append(is_right)
+    return {size: score_answers(found[size]) for size in sorted(found)}
+
+
+def describe_contestant(run: TrainingJob, sizes: dict[int, Score]) -> dict:
     points = measured_points(run)
     return {
         "id": run.id,
@@ -208,7 +224,7 @@ def describe_contestant(run: TrainingJob) -> dict:
         "held_out": describe_held_out(run.evaluation),
         "loss": points[-1]["loss"] if points else None,
         "points": points,
-        "sizes": size_scores(run),
+        "sizes": size_scores(run.evaluation.by_size if run.evaluation else sizes),
         "map": describe_map(run),
         "written": run.predictions[0] if run.predictions else None,
     }
@@ -227,9 +243,9 @@ def measured_points(run: TrainingJob) -> list[dict]:
     return points
 
 
-def size_scores(run: TrainingJob) -> list[dict]:
-    """Accuracy by size with its interval, neighbouring sizes pooled; empty before it is measured."""
-    pooled = pool_sizes(run.evaluation.by_size, SIZE_GROUPS) if run.evaluation else {}
+def size_scores(by_size: Mapping[int, Score]) -> list[dict]:
+    """Accuracy by size with its interval, neighbouring sizes pooled."""
+    pooled = pool_sizes(by_size, SIZE_GROUPS) if by_size else {}
     return [
         {
             "from": smallest,

@@ -251,7 +251,7 @@ def build_form() -> tuple[dict, dict]:
     usual = list(USUAL[TASKS[name].kind])
     fields["models"] = gr.CheckboxGroup(titles_of(FIRST), value=usual, **look["models"])
     lines["models_error"] = notices.build_error_line("duel-error-models")
-    fields["parameters"] = gr.Radio(list(SIZES), value="150 k", elem_classes="seg", **look["parameters"])
+    fields["parameters"] = gr.Radio(list(SIZES), value="50 k", elem_classes="seg", **look["parameters"])
     fields["budget"] = gr.Radio(list(BUDGETS), value=BUDGETS[0], elem_classes="seg", **look["budget"])
     with gr.Row(elem_classes="hf-two"):
         for field, value in (("steps", "300"), ("seconds", "20"), ("seed", "0")):
