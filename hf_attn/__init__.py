@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "analysis.ablation": ("Trial", "list_trials", "measure_changes", "measure_outcomes", "measure_removal"),
     "analysis.predictions": ("find_prediction", "predict_tokens"),
+    "analysis.residual_stream": ("logit_lens", "patch_activations"),
     "analysis.head_metrics": ("distance_profile", "measure_theory", "singular_values"),
     "analysis.head_roles": (
         "build_attention_mask",

@@ -149,6 +149,34 @@ def trial_snippet(
     return join_lines(imports, *lines)
 
 
+def lens_snippet(opened: LoadedModel, read: list[int], written: list[int]) -> str:
+    """Explore: the likeliest token at each place, were each layer the last."""
+    imports, lines = model_lines(opened)
+    target = f", torch.tensor([{written}])" if written else ""
+    return join_lines(
+        [*imports, TORCH, "logit_lens"],
+        *lines,
+        f"lens = logit_lens(model, torch.tensor([{read}]){target})  # [layers + 1, places, vocabulary]",
+        "for p, tokens in zip(*lens.exp().max(-1)):",
+        "    print(tokens.tolist(), p.tolist())",
+    )
+
+
+def patching_snippet(
+    opened: LoadedModel, read: list[int], changed: list[int], written: list[int], place: int
+) -> str:
+    """Explore: what each place of each layer brings back in a changed text."""
+    imports, lines = model_lines(opened)
+    target = f", torch.tensor([{written}])" if written else ""
+    return join_lines(
+        [*imports, TORCH, "patch_activations"],
+        *lines,
+        f"clean, changed = torch.tensor([{read}]), torch.tensor([{changed}])",
+        f"found = patch_activations(model, clean, changed{target}, place={place})",
+        "print(found.answer, found.clean, found.changed, found.recovery)  # recovery: [layers, places]",
+    )
+
+
 def each_head_snippet(opened: LoadedModel, counted: int) -> str:
     """Explore: held-out accuracy without each head."""
     imports, lines = model_lines(opened)

@@ -430,6 +430,7 @@ declare namespace Board {
     labels: string[];
     vocabulary: number;
     places: [string, number][][];  // of each: the likeliest tokens and their p
+    other: string;  // a text in which another word is decided; else the same
     decided: Record<string, DecidedWord>;  // place → what is known of the word behind it
   }
 
@@ -504,6 +505,31 @@ declare namespace Board {
 
   /** What the model was asked about the lens's input. On how many held-out examples it is measured stands in the
      template: data-examples, data-role-examples. */
+  /** What each layer would expect: [layer][place]. */
+  interface LayersLens {
+    columns: string[];
+    tokens: string[][];
+    p: number[][];
+    python: string;
+  }
+
+  /** What each place of each layer brings back of an answer: [layer][place]. */
+  interface LayersPatching {
+    columns: string[];
+    others: string[];  // the changed text's tokens
+    answer: string;
+    clean: number;
+    changed: number;
+    recovery: (number | null)[][];
+    python: string;
+  }
+
+  interface LayersValue {
+    why: string;  // what was asked cannot be done; else empty
+    lens?: LayersLens;
+    patching?: LayersPatching;
+  }
+
   interface ChecksValue {
     id: number;  // number of the lens's input; a new one starts afresh
     source: string[];  // labels of the input's tokens
@@ -517,6 +543,7 @@ declare namespace Board {
     each: EachHead | null;
     measured: MeasuredHeads | null;
     compared: ComparedRoles | null;
+    layers: LayersValue | null;
     energies: Record<string, HeadEnergy>;  // "cross.1.0", of the heads looked at
     python: string;
   }

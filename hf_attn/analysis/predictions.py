@@ -7,6 +7,7 @@ write, and a word that decides another is found by taking it away.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -74,32 +75,21 @@ def predict_tokens(
         ValueError: a model without such a head, more than one text, a target that is missing or not read, or
             a place that the text or the model has not.
     """
-    check_source(input_ids, None)
-    kind = find_prediction(model)
-    if not kind:
-        raise ValueError(f"{type(model).__name__} has no head over its vocabulary, so it expects no token.")
-    if (target_ids is None) == (kind == WRITTEN):
-        wanted = "give the ids that it writes, [1, T]" if kind == WRITTEN else "leave it out"
-        raise ValueError(f"target_ids={target_ids!r}: {type(model).__name__} has its answer so: {wanted}.")
-    device = next(model.parameters()).device
-    source = input_ids.to(device)
+    inputs = read_arguments(model, input_ids, target_ids)
+    source = inputs["input_ids"]
     tried = [Trial(), *trials]
     for trial in tried:
         refuse_trial(trial, source.shape[1], model)
     refuse_queries(tried, source.shape[1] if target_ids is None else target_ids.shape[1])
     # padding behind the text moves no position, and no causal model reads it
     ids, mask = leave_out(model, source[0], [trial.without for trial in tried], "right")
-    inputs: dict = {"input_ids": ids, "attention_mask": mask}
+    inputs |= {"input_ids": ids, "attention_mask": mask}
     if target_ids is not None:
-        start = target_ids.new_full((1, 1), find_start(model))
-        written = torch.cat((start, target_ids[:, :-1]), dim=1).to(device)
-        inputs |= {"decoder_input_ids": written.expand(len(tried), -1), "use_cache": False}
-    elif kind == NEXT:
-        inputs["use_cache"] = False
+        inputs["decoder_input_ids"] = inputs["decoder_input_ids"].expand(len(tried), -1)
     with intervening_by_row(model, [trial.interventions for trial in tried]), evaluating(model):
         logits = model(**inputs).logits
     log_p = logits.float().log_softmax(-1).cpu()
-    rows = list(log_p) if kind == WRITTEN else _put_back(log_p, source.shape[1], tried)
+    rows = list(log_p) if target_ids is not None else _put_back(log_p, source.shape[1], tried)
     whole = rows[0]
     p = whole.exp()
     return [
@@ -111,6 +101,28 @@ def predict_tokens(
         )
         for trial, row in zip(tried, rows, strict=True)
     ]
+
+
+def read_arguments(
+    model: PreTrainedModel, input_ids: torch.Tensor, target_ids: torch.Tensor | None
+) -> dict[str, Any]:
+    """What a model that expects tokens is given of one text [1, S] and what it writes [1, T].
+
+    ValueError where it has no head over its vocabulary, or the target is missing or not read.
+    """
+    check_source(input_ids, None)
+    kind = find_prediction(model)
+    if not kind:
+        raise ValueError(f"{type(model).__name__} has no head over its vocabulary, so it expects no token.")
+    if (target_ids is None) == (kind == WRITTEN):
+        wanted = "give the ids that it writes, [1, T]" if kind == WRITTEN else "leave it out"
+        raise ValueError(f"target_ids={target_ids!r}: {type(model).__name__} has its answer so: {wanted}.")
+    device = next(model.parameters()).device
+    arguments: dict[str, Any] = {"input_ids": input_ids.to(device)}
+    if target_ids is not None:
+        start = target_ids.new_full((1, 1), find_start(model))
+        arguments["decoder_input_ids"] = torch.cat((start, target_ids[:, :-1]), dim=1).to(device)
+    return arguments if kind == MASKED else arguments | {"use_cache": False}
 
 
 def _put_back(log_p: torch.Tensor, length: int, trials: Sequence[Trial]) -> list[torch.Tensor]:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from demos.tabs.explore import ablation_panel
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from demos.tabs.explore.head_scores import ExploreState
+from demos.tabs.explore.layers import read_layers
 from demos.tabs.explore.predictions import DECIDED_EXAMPLES
 from hf_attn.analysis.ablation import Trial, measure_outcomes
 from hf_attn.analysis.predictions import predict_tokens
@@ -229,3 +231,49 @@ def test_a_model_without_a_tokenizer_reads_ids_and_says_so(others):
     for text in ("the cat", "5 9999", ""):
         updates = explore.show_input(session, {"checkpoint": others["ids alone"], "text": text, "target": ""})
         assert "write ids from 0 to 297, for example 5 12 7" in updates["error"]
+
+
+# Layer by layer
+
+
+def look_into(session, **event):
+    event = SimpleNamespace(**{"id": session.state(ExploreState).id, "changed": None, "place": -1, **event})
+    return json.loads(read_layers(session, event)["checks"])["layers"]
+
+
+def test_each_layer_s_tokens_and_each_patch_are_the_package_s(others, monkeypatch):
+    for chosen, session in ((ENGLISH, Session(CATALOG, device="cpu")), (others["t5"], opened(others["t5"]))):
+        text, changed = (
+            (TIRED, TIRED.replace("tired", "soft")) if chosen == ENGLISH else ("the cat", "the dog")
+        )
+        show(session, chosen, text)
+        lens = look_into(session)["lens"]
+        monkeypatch.chdir(Path(chosen).parents[1] if chosen == ENGLISH else Path(chosen).parent)
+        run = run_lines(lens)
+        assert [max(row) for row in lens["p"]] == pytest.approx(
+            [float(row.exp().max(-1).values.max()) for row in run.lens]
+        )
+        patching = look_into(session, changed=changed)["patching"]
+        run = run_lines(patching)
+        recovery = torch.tensor(
+            [[torch.nan if x is None else x for x in row] for row in patching["recovery"]]
+        )
+        torch.testing.assert_close(recovery, run.found.recovery, equal_nan=True)
+        assert [a == b for a, b in zip(patching["columns"], patching["others"], strict=True)].count(False) > 0
+
+
+def test_layers_that_cannot_be_read_say_why_and_what_was_read_stays(others):
+    session = opened(others["gpt2"])
+    show(session, others["gpt2"], "the cat sat")
+    lens = look_into(session)["lens"]
+    for changed, why in (
+        ("the", "The changed text has 1 tokens"),
+        ("", "tokens"),
+        ("x" * 2000, "characters"),
+    ):
+        layers = look_into(session, changed=changed)
+        assert why in layers["why"]
+        assert (layers["lens"], "patching" in layers) == (lens, False)
+    assert read_layers(session, SimpleNamespace(id=-1, changed=None, place=-1)) == {}
+    show(session, others["gpt2"], "the cat " * 40)
+    assert "64 are read layer by layer" in look_into(session)["why"]

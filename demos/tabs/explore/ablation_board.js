@@ -10,6 +10,7 @@ import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { rolesPanel, shades, theoryPanel } from "./ablation_panels.js";
+import { layersPanel } from "./layers.js";
 import { predictionsPanel } from "./predictions.js";
 
 /** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
@@ -352,6 +353,7 @@ const checks_board = (element, trigger) => {
   const question = questionOf(asking, trigger);
   const answer = answerOf(left);
   const accuracy = accuracyOf(right, trigger);
+  const layers = layersPanel(root, trigger);
   const pair = el("div", "hf-checks-pair");
   root.append(pair);
   const panels = [rolesPanel(pair, trigger), theoryPanel(pair)];
@@ -375,6 +377,7 @@ const checks_board = (element, trigger) => {
       accuracy.update(view, lens);
     }
     expected.update(view, lens);
+    layers.update(view, lens);
     panels.forEach(one => one.update(view, lens));
     clearTimeout(later);
     if (view && lens?.data) later = setTimeout(descend, 250);

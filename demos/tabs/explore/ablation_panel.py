@@ -27,6 +27,7 @@ from ...session.session import Session
 from ...snippets.views import each_head_snippet, held_out_roles_snippet, trial_snippet
 from ...ui import boards
 from .head_scores import ExploreState, measure_energy, to_lists
+from .layers import read_layers
 from .predictions import compare_expected, count_decided
 
 EXAMPLES = 200  # held-out examples that are answered with and without
@@ -313,7 +314,7 @@ def descend(session: Session, event: DescendEvent) -> dict:
 
 def build_part(page: Page) -> gr.HTML:
     """Lay the panels out below the lens and connect them; the lens sends them what is chosen."""
-    events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
+    events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend", "read_layers")
     counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
     template = f'<div class="hf-checks hf-board" {counted}></div>'
     board = boards.build_board("checks_board", "hf-checks", "checks-board", *events, template=template)
@@ -324,4 +325,5 @@ def build_part(page: Page) -> gr.HTML:
     page.drive(view, board.each_head, press_each_head, None, board.stop_heads, concurrency_id="checks")
     page.connect(board.compare_roles, compare_roles, None, shown, **counting)
     page.connect(board.descend, descend, None, shown, **LIGHT, trigger_mode="multiple")
+    page.connect(board.read_layers, read_layers, None, shown, **counting)
     return board

@@ -51,11 +51,12 @@ class ExploreState(AnsweredInput):
     shown: dict | None = None  # what does not change until the next input
     # checkpoint and weights that `each` and `compared` were measured of
     weights: tuple[str | None, str] = (None, "")
-    # answer, each, compared, energies, error: as in the board's value
+    # answer, each, compared, energies, layers, error: as in the board's value
     answer: dict | None = None
     each: dict | None = None
     compared: dict | None = None
     energies: dict = field(default_factory=dict)
+    layers: dict | None = None
     error: str = ""
     # queries, keys and values of all of them, once one was asked for; None of a long input
     heads: ReadHeads | None = None
@@ -70,6 +71,7 @@ class ExploreState(AnsweredInput):
         for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
             setattr(self, name, getattr(new, name))
         self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
+        self.layers = None
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values; ValueError if they cannot be read."""
@@ -84,7 +86,7 @@ class ExploreState(AnsweredInput):
     def to_value(self) -> str | None:
         if self.shown is None:
             return None
-        names = ("id", "error", "answer", "each", "compared", "energies")
+        names = ("id", "error", "answer", "each", "compared", "energies", "layers")
         python = self.answer.get("python", "") if self.answer else ""
         return boards.to_json(
             {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}

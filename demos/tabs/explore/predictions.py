@@ -22,11 +22,18 @@ def read_expected(opened: LoadedModel, text: str, read: list[int], written: list
         "labels": opened.labels(written or read),
         "vocabulary": whole.log_probabilities.shape[1],
         "places": [_name_likeliest(opened, row) for row in whole.log_probabilities],
+        "other": next(iter(find_others(opened, text)), text),
         "decided": {
             str(place): {"kind": kind, "right": opened.label(sorted(right))}
             for place, (kind, right) in decided.items()
         },
     }
+
+
+def find_others(opened: LoadedModel, text: str) -> list[str]:
+    """Texts of as many words in which another word is decided."""
+    followups = opened.task.followups(text).values() if opened.task is not None else ()
+    return [other for other in followups if len(opened.encode(other)) == len(opened.encode(text))]
 
 
 def compare_expected(opened: LoadedModel, read: list[int], written: list[int], trial: Trial) -> dict:

@@ -26,7 +26,14 @@ from .ablation_panel import build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
-ASSETS = ("ablation.css", "predictions.css", "ablation_panels.js", "predictions.js", "ablation_board.js")
+ASSETS = (
+    "ablation.css",
+    "predictions.css",
+    "ablation_panels.js",
+    "predictions.js",
+    "layers.js",
+    "ablation_board.js",
+)
 LOOK_FOR = (
     "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
 )
