@@ -71,7 +71,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
                 name = tab.TITLE.lower()
                 with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
                     tab.build(page)
-        reload.wire(page)
+        reload.wire(page, open_link.Links(page, header))
         open_link.wire(page, header)
         app.load(arrive, session, session, **LIGHT)
         app.unload(leave)

@@ -226,6 +226,10 @@ class TrainingJob(Job):
         is_whole = self.loop is not None or self.model is None
         return is_whole and self.step < self.recipe.steps and self.status in (STOPPED, PAUSED)
 
+    def prepare_again(self, *, is_paused: bool = False) -> None:
+        """Let a stopped run be followed again from where it stands."""
+        self.status, self.goal, self.wants_pause = PAUSED if is_paused else RUNNING, None, is_paused
+
     @property
     def weights(self) -> str:
         return f"step {self.step}" if self.step else "untrained"

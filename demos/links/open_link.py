@@ -4,6 +4,7 @@
 `.boards`, `.locked` and `.hidden`.
 """
 
+import contextlib
 import functools
 import typing
 from collections.abc import Iterator
@@ -171,6 +172,22 @@ class Links:
             return {part: with_value(values[name]) for name, part in linked.fields.items()}
         parts = {**linked.fields, **linked.shows}
         return {parts[name]: update for name, update in linked.restore(session, values).items()}
+
+    def tell(self, tab: str, sentence: str) -> dict:
+        """Say something at the top of the page."""
+        opened = {"tab": tab, "boards": {}, "locked": [], "hidden": False, "said": sentence, "trains": False}
+        return self.say(opened=opened)
+
+    def restore_seen(self, session: Session) -> dict:
+        """What the fields of every tab last held, where that is not what a fresh page holds."""
+        changes: dict = {}
+        for linked in self.page.linked_fields:
+            held = {name: session.seen.get(part._id, part.value) for name, part in linked.fields.items()}
+            if all(held[name] == part.value for name, part in linked.fields.items()):
+                continue
+            with contextlib.suppress(ValueError):  # a folder or a file is gone meanwhile
+                changes |= self.restore(session, linked, held)
+        return changes
 
     def show_tab(self, session: Session, state: dict, ids: list[str | None], message: str) -> dict:
         """Open the tab of a link with its fields; `ids` are of the runs that it names."""

@@ -50,6 +50,7 @@ def by_name(handler: Callable, reads: Parts, shows: Parts) -> Callable:
 
     def call(session: Session, *received):
         values, more = received[: len(reads)], received[len(reads) :]
+        session.seen |= {part._id: value for part, value in zip(reads.values(), values, strict=True)}
         return handler(session, *([dict(zip(reads, values, strict=True))] if reads else []), *more)
 
     def by_component(updates: Mapping[str, object] | None):

@@ -1,19 +1,34 @@
-"""A page that is loaded again finds its runs: the session waits a while for the browser tab that left it.
+"""A page that is loaded again finds what it had: the session waits a while for the browser tab that left it.
+
+Its tab is open again, its fields hold what they held, and a run that was under way goes on.
 
 Each page gets a key that nobody can guess. When it is left, the browser puts the key into the tab's own
 `sessionStorage`; the page that is loaded next in that tab takes it out again. So a copy of the tab, which
 copies that store, finds no key in it while the first is open. Nothing is written to disk.
 """
 
+import json
 import secrets
 import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import gradio as gr
 
+from ..jobs.training_job import TrainingJob
 from .page import NOW, Page
 from .session import Session
 
+if TYPE_CHECKING:
+    from ..links.open_link import Links
+
 KEPT_SECONDS = 900.0  # how long a session waits for its page
+NAP_SECONDS = 0.05
+LOST = (
+    "The server was started anew, or this page was away for long: runs, settings and uploads of before are "
+    "gone. What you downloaded or pushed is not."
+)
 STORE = "hf-attn-visit"
 TAKE = f"""(_, key) => {{
     try {{
@@ -23,7 +38,10 @@ TAKE = f"""(_, key) => {{
     }} catch {{ return [null, ""]; }}
 }}"""
 LEAVE = f"""key => addEventListener("pagehide", () => {{
-    try {{ sessionStorage.setItem("{STORE}", key); }} catch {{ /* no store, no return */ }}
+    const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
+    const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
+    const left = JSON.stringify({{ key, tab }});
+    try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
 }})"""
 
 
@@ -35,8 +53,8 @@ class SessionStore:
         self.sessions: dict[str, Session] = {}
         self.lock = threading.Lock()
 
-    def arrive(self, session: Session, left: str) -> str:
-        """Give a page its key, and the session that was left under its previous key, `left`."""
+    def arrive(self, session: Session, left: str) -> tuple[str, bool]:
+        """(a page's key, whether a session was left under its previous key, `left`), which it takes over."""
         key = secrets.token_urlsafe(16)
         with self.lock:
             before = self.sessions.pop(left, None)
@@ -44,7 +62,7 @@ class SessionStore:
         session.when_closed = lambda: self.leave(key)
         if before is not None:
             session.take_over(before)
-        return key
+        return key, before is not None
 
     def leave(self, key: str) -> None:
         """A page was closed: its session waits for some time before it is given up."""
@@ -59,19 +77,60 @@ class SessionStore:
             session.empty()
 
 
-def wire(page: Page) -> None:
+def read_left(text: str) -> tuple[str, str]:
+    """(key, tab) of the page that was left, as the browser kept it; empty where there was none."""
+    try:
+        left = json.loads(text)
+        return str(left["key"]), str(left.get("tab") or "")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return "", ""
+
+
+def go_on(session: Session) -> Iterator[TrainingJob]:
+    """Runs that were under way when their page was left, each once its old page is done with it."""
+    while session.interrupted:
+        run, is_paused = session.interrupted.pop(0)
+        while run.is_live or run.is_concluding:
+            time.sleep(NAP_SECONDS)
+        if run.can_go_on:
+            run.prepare_again(is_paused=is_paused)
+            yield run
+
+
+def show_jobs(page: Page, session: Session) -> dict:
+    """What every job shows that the visitor has begun."""
+    changes: dict = {}
+    for view in page.views:
+        job = view.find(session)
+        if job is not None and job.status is not None:
+            changes |= {view.shows[name]: update for name, update in view.show(session).items()}
+    return changes
+
+
+def wire(page: Page, links: "Links") -> None:
     """Let a page that is loaded again find what it had, once every tab is built."""
     waiting = SessionStore()
     key = gr.Textbox(visible="hidden", label="Key of this session")
-    shows = {part: part for view in page.views for part in view.shows.values()}
+    shows = {part: part for view in page.views for part in view.shows.values()} | links.outputs
+    names = {tab.id for tab in page.tabs.children}
 
-    def arrive(session: Session, values: dict) -> dict:
-        changes = {key: waiting.arrive(session, values["key"])}
-        for view in page.views:
-            job = view.find(session)
-            if job is not None and job.status is not None:
-                changes |= {view.shows[name]: update for name, update in view.show(session).items()}
-        return changes
+    def arrive(session: Session, values: dict, request: gr.Request) -> dict:
+        left, tab = read_left(values["key"] or "")
+        own, is_back = waiting.arrive(session, left)
+        changes: dict = {key: own}
+        if "view" not in request.query_params:  # a link says itself what is shown
+            changes |= links.restore_seen(session) if is_back else {}
+            changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
+        if left and not is_back:
+            changes |= links.tell(tab, LOST)
+        return changes | show_jobs(page, session)
 
     page.arrived = page.connect(page.blocks.load, arrive, {"key": key}, {key: key, **shows}, js=TAKE, **NOW)
     page.arrived.then(None, key, None, js=LEAVE)
+    runs = next(view for view in page.views if view.kind is TrainingJob)
+
+    def resume(session: Session) -> Iterator[dict]:
+        for run in go_on(session):
+            yield from runs.follow(session, job=run)
+
+    page.connect(page.arrived.then, resume, None, runs.shows, **page.in_turn)

@@ -22,6 +22,20 @@ if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
 State = TypeVar("State")
+TAKEN_OVER = (  # by a page that is loaded again
+    "runs",
+    "shown",
+    "current",
+    "begun",
+    "pace",
+    "folder",
+    "table",
+    "baselines",
+    "pulled",
+    "opened",
+    "seen",
+    "interrupted",
+)
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
@@ -49,6 +63,9 @@ class Session:
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
+    seen: dict[int, object] = field(default_factory=dict)  # what fields last held, by their components' ids
+    # runs that were under way when their page was left, and whether they were paused
+    interrupted: list[tuple[TrainingJob, bool]] = field(default_factory=list)
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
 
@@ -163,12 +180,18 @@ class Session:
 
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""
-        other.stop()
-        for name in ("runs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+        other.interrupt()
+        for name in TAKEN_OVER:
             setattr(self, name, getattr(other, name))
         self.states |= {kind: one for kind, one in other.states.items() if isinstance(one, Job)}
         other.runs, other.states, other.shown, other.current = {}, {}, None, None
         other.folder, other.table, other.pulled = None, None, {}
+
+    def interrupt(self) -> None:
+        """Stop all jobs because their page is left; runs go on when it comes back."""
+        found = [(run, run.wants_pause) for run in self.runs.values() if run.is_busy]
+        self.interrupted = found or self.interrupted
+        self.stop()
 
     def stop(self) -> None:
         """Stop all jobs; what they did is kept, and runs can go on."""
@@ -178,7 +201,7 @@ class Session:
     def close(self) -> None:
         """The page was closed: stop its runs; the session stays a while in case the page comes back."""
         self.is_over = True
-        self.stop()
+        self.interrupt()
         if self.when_closed is None:
             self.empty()
         else:

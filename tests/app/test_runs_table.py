@@ -11,7 +11,7 @@ pytest.importorskip("gradio")
 
 from demos.jobs import probe as probing
 from demos.jobs.job import STOPPED
-from demos.session.reload import SessionStore
+from demos.session.reload import SessionStore, go_on, read_left
 from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Session
 from demos.tabs.train import form
@@ -196,21 +196,27 @@ def test_what_to_look_for_follows_the_task():
 def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
     waiting = SessionStore()
     session, _ = finished(steps="1")
-    key = waiting.arrive(session, "")
+    key, is_back = waiting.arrive(session, "")
     session.close()
-    assert list(session.runs) == ["run-1"]
+    assert (list(session.runs), is_back) == (["run-1"], False)
     back, stranger = Session(), Session()
-    assert waiting.arrive(back, key) != key
-    waiting.arrive(stranger, key)
+    new, is_back = waiting.arrive(back, key)
+    assert (new != key, is_back) == (True, True)
+    assert not waiting.arrive(stranger, key)[1]
     assert list(back.runs) == ["run-1"]
     assert session.runs == stranger.runs == {}
     assert back.run.status == "finished"
 
 
+@pytest.mark.parametrize("left", ["", "nobody", "[]", "null", "3", '{"tab": "train"}'])
+def test_what_a_browser_kept_may_be_anything(left):
+    assert read_left(left) == ("", "")
+
+
 def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
     waiting = SessionStore()
     session, _ = finished(steps="1")
-    key, path = waiting.arrive(session, ""), session.new_folder("x")
+    (key, _), path = waiting.arrive(session, ""), session.new_folder("x")
     session.close()
     waiting.give_up(key)
     assert session.runs == {}
@@ -221,16 +227,21 @@ def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
 
 
 @pytest.mark.long
-def test_a_run_under_way_is_stopped_when_its_page_goes_and_can_go_on_in_the_next():
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_a_run_under_way_goes_on_in_the_page_that_comes_back_as_it_was(is_paused):
     waiting, session = SessionStore(), begun(steps="40")
-    key = waiting.arrive(session, "")
+    key, _ = waiting.arrive(session, "")
     steps = follow(session)
     next(steps)
+    session.run.wants_pause = is_paused
     session.close()
     steps.close()
     back = Session()
     waiting.arrive(back, key)
     assert back.run.status == STOPPED
-    train.press_pause(back)
+    (run,) = go_on(back)
+    assert (run.wants_pause, back.interrupted) == (is_paused, [])
+    run.wants_pause = False
     list(follow(back))
     assert back.run.step == 40
+    assert list(go_on(back)) == []  # once is enough

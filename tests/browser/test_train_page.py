@@ -30,12 +30,37 @@ def test_runs_are_scrubbed_compared_renamed_undeleted_and_there_after_a_reload(c
         page.get_by_role("tab", name="Train", exact=True).click()
         expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
         page.reload()
-        page.get_by_role("tab", name="Train", exact=True).click()
+        expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_label("Longest", exact=True)).to_have_value("5")
         expect(runs.locator("tbody tr")).to_have_count(2)
         expect(runs).to_contain_text("<i>mine</i>")
         runs.get_by_role("button", name="Open <i>mine</i>").click()
         expect(runs.locator("tbody tr.on")).to_contain_text("<i>mine</i>")
         expect(board.locator(".hf-film button:not(.blank)").first).to_be_visible()
+
+
+def test_a_page_that_is_loaded_again_goes_on_with_its_run_its_tab_and_its_text(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        note = page.locator("#note")
+        page.get_by_label("Steps", exact=True).fill("4000")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#train-board .hf-when")).to_contain_text("step")
+        page.reload()
+        expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("4000")
+        expect(page.locator("#stop")).to_be_enabled()
+        page.locator("#stop").click()
+        expect(note).to_contain_text("Stopped")
+        page.get_by_role("tab", name="Explore", exact=True).click()
+        text = page.locator("#explore-text input, #explore-text textarea")
+        expect(text).not_to_have_value("")
+        text.fill("3 1 2")
+        text.press("Enter")
+        expect(page.locator("#explore-board")).to_contain_text("3 1 2")
+        page.reload()
+        expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(text).to_have_value("3 1 2")
+        expect(page.locator("#explore-board")).to_contain_text("3 1 2")
 
 
 def scrubbed_by_keyboard_and_by_click(page, board, when):

@@ -6,7 +6,7 @@ from hf_attn.tasks import TASKS, build_task
 
 from ...core.events import Event, RunEvent
 from ...core.fields import FieldError, error_lines, refuse_form, task_choices
-from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
+from ...jobs.job import PAUSED, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
 from ...session.page import EACH_NOW, LAST_NOW, NOW, JobView, Page
 from ...session.run_files import wire_download
@@ -74,7 +74,7 @@ def press_pause(session: Session) -> dict:
     if run is not None and run.is_live:
         run.wants_pause = not run.wants_pause
     elif run is not None and run.can_go_on:
-        run.status, run.goal = RUNNING, None
+        run.prepare_again()
         return begin(session)
     return {}
 
