@@ -68,7 +68,7 @@ class Language(OwnText):
     notation = "how a text begins"
     metric = "the next token, guessed from the true ones before it"
     sizes = (SizeChoice("window", "Passage", (64, 128, 256), 128),)
-    file_label = "Your own text, if any"
+    file_label = "Your own text, if any: a text file, in UTF-8"
     recipes: ClassVar[Mapping[str, Recipe]] = {
         "product": Recipe(
             PRODUCT_MODEL,

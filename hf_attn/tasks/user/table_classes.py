@@ -43,7 +43,7 @@ class OwnClasses(TableTask, TextClassification):
     title = "Your own classes"
     notation = "a text like those in your table"
     column_options = ("text", "label")
-    file_label = "Your table"
+    file_label = "Your table: CSV, TSV or JSON Lines, with a column of texts and one of classes"
     origin = "a table of the user's own, or a data set on the Hub"
     is_lowercase = True
     recipes: ClassVar[Mapping[str, Recipe]] = {  # does for some hundred to some ten thousand short texts

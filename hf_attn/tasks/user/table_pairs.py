@@ -47,7 +47,7 @@ class Pairs(TableTask, OwnText):
     title = "Your own pairs"
     notation = "a source like those in your table"
     column_options = ("source", "target")
-    file_label = "Your table"
+    file_label = "Your table: CSV, TSV or JSON Lines, with a column of inputs and one of answers"
     metric = "every character of the target right"
     recipes: ClassVar[Mapping[str, Recipe]] = {
         "product": Recipe(
