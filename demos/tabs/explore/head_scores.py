@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
-from hf_attn.analysis.head_roles import ROLES, build_attention_mask, measure_even_attention, measure_heads
+from hf_attn.analysis.head_roles import (
+    ROLES_OF_MANY,
+    build_attention_mask,
+    measure_even_attention,
+    measure_heads,
+)
 from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import KINDS
@@ -132,7 +137,7 @@ def measure(opened: LoadedModel, text: str, computed: ComputedMaps) -> dict:
     masks = {kind: build_attention_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
     profiles = {kind: distance_profile(each.double(), masks[kind]) for kind, each in weights.items()}
     return {
-        "roles": [[name, name, role.definition, role.even] for name, role in ROLES.items()],
+        "roles": [[name, name, role.definition, role.even] for name, role in ROLES_OF_MANY.items()],
         "views": [[name, title, THEORY[name], ""] for name, title in VIEWS.items()],
         "trained": to_lists(measure_heads(named, alignment)),
         "even": measure_even_attention(named, alignment),
