@@ -226,7 +226,8 @@ class ApiSession:
         Args:
             checkpoint: A name from /checkpoints, or a run's name that /train returned.
             text: The input, as the task writes it.
-            target: What is to be written; what the model writes itself where empty.
+            target: What is to be written; where empty, what the model writes itself, and of a language model
+                nothing: each token of the text is shown.
             kind: Which attention; answering is that in which the answer reads the input.
             layer: Which layer; 0 is the first.
             head: Which head; 0 is the first.

@@ -149,6 +149,18 @@ def trial_snippet(
     return join_lines(imports, *lines)
 
 
+def expected_snippet(opened: LoadedModel, read: list[int], written: list[int]) -> str:
+    """Explore: what a language model expects at each place."""
+    imports, lines = model_lines(opened)
+    target = f", target_ids=torch.tensor([{written}])" if written else ""
+    return join_lines(
+        [*imports, TORCH, "predict_tokens"],
+        *lines,
+        f"(expected,) = predict_tokens(model, torch.tensor([{read}]){target})",
+        "print(expected.log_probabilities.exp().topk(5))  # of [places, vocabulary]",
+    )
+
+
 def lens_snippet(opened: LoadedModel, read: list[int], written: list[int]) -> str:
     """Explore: the likeliest token at each place, were each layer the last."""
     imports, lines = model_lines(opened)

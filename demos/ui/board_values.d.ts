@@ -431,6 +431,7 @@ declare namespace Board {
     vocabulary: number;
     places: [string, number][][];  // of each: the likeliest tokens and their p
     other: string;  // a text in which another word is decided; else the same
+    python: string;
     decided: Record<string, DecidedWord>;  // place → what is known of the word behind it
   }
 
@@ -444,7 +445,7 @@ declare namespace Board {
     moved: [string, number | null, number | null][];  // of `before`: symbol, total variation, divergence
     differ: number;
     held_out: HeldOutChange;
-    expected: ([string, number, number][] | null)[] | null;  // of a language model, at each place: token, p, p changed
+    places: ([string, number, number][] | null)[] | null;  // of a language model, at each place: token, p, p changed
     python: string;
   }
 

@@ -13,6 +13,7 @@ const INSTEAD = {
   check: () => HIDDEN,
   answer: value => (typeof value === "string" ? "" : undefined),
   expected: () => null,
+  decided: () => ({}),
   right: value => (typeof value === "boolean" ? null : undefined),
   wrong: value => (Array.isArray(value) ? [] : false),
 };

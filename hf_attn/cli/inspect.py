@@ -187,7 +187,10 @@ def attention(
         typer.Option(help="Kind of attention (default: the one in which the answer reads the source)."),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Target text (default: what the model generates).")
+        str | None,
+        typer.Option(
+            help="Target text (default: what the model generates; of others' causal models nothing)."
+        ),
     ] = None,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,

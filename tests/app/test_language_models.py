@@ -109,7 +109,7 @@ def test_what_a_head_s_removal_does_to_a_word_and_to_its_kind_is_the_package_s()
     found = load_once(ENGLISH)
     whole, changed = predict_tokens(found.model, torch.tensor([found.task.encode(TIRED)]), [head])
     cat = found.task.vocabulary["cat"]
-    (row,) = [row for row in answer["expected"][-1] if row[0] == "cat"]
+    (row,) = [row for row in answer["places"][-1] if row[0] == "cat"]
     before, after = (float(one.log_probabilities[-1, cat].exp()) for one in (whole, changed))
     assert row[1:] == pytest.approx([before, after], abs=1e-6)
     assert [moved[1] for moved in answer["moved"]] == pytest.approx(
@@ -132,10 +132,10 @@ def test_a_token_that_is_left_out_has_no_place_and_the_others_keep_theirs():
     show(session, ENGLISH, TIRED)
     answer = ask(session, "token", token=1 + WORDS.index("cat"))["answer"]
     gone = 1 + WORDS.index("cat")
-    assert [place for place, rows in enumerate(answer["expected"]) if rows is None] == [gone]
+    assert [place for place, rows in enumerate(answer["places"]) if rows is None] == [gone]
     assert answer["moved"][gone] == ["cat", None, None]
     assert answer["after"]["symbols"][gone] == "–"
-    assert {name: after for name, _, after in answer["expected"][-1]}["cat"] < 0.5
+    assert {name: after for name, _, after in answer["places"][-1]}["cat"] < 0.5
 
 
 def test_a_text_may_go_on_or_have_another_word_and_the_chips_say_so():

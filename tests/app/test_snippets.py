@@ -383,6 +383,7 @@ def write_all(session, external):
         looked = explore.compute_maps(opened, text, "")
         written = looked.written
         yield "trial_snippet", python_lines.trial_snippet(opened, source, written, asked, 5)
+        yield "expected_snippet", python_lines.expected_snippet(opened, source, written)
         yield "lens_snippet", python_lines.lens_snippet(opened, source, written)
         yield "patching_snippet", python_lines.patching_snippet(opened, source, source, written, -1)
         yield "each_head_snippet", python_lines.each_head_snippet(opened, 5)

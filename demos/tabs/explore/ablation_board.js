@@ -188,9 +188,9 @@ const answerOf = host => {
   const take = takeRow({ file: () => "ask-the-model", caption, lines, figure: () => ({ drawings: [] }) });
   const paint = () => box.isConnected && paintSigned(box);
   onLook(box, paint);
-  const differs = (/** @type {Board.AblationChange} */ { differ, before, expected }) => {
+  const differs = (/** @type {Board.AblationChange} */ { differ, before, places }) => {
     const many = before.symbols.length;
-    if (expected) return `At ${differ} of ${many} place${many === 1 ? "" : "s"} another token is the likeliest.`;
+    if (places) return `At ${differ} of ${many} place${many === 1 ? "" : "s"} another token is the likeliest.`;
     return differ
       ? `${differ} of ${many} symbol${many === 1 ? " differs" : "s differ"}.`
       : "The answer stays the same: this input does not need it.";
@@ -206,7 +206,7 @@ const answerOf = host => {
       box.replaceChildren(el("p", "hf-blank", why));
       return;
     }
-    const isText = Boolean(answer.expected);
+    const isText = Boolean(answer.places);
     const own = isText || view.is_own ? "" : " It is asked of what the model writes itself, not of the target above.";
     const shorter = answer.is_shorter && answer.after.correct !== null ? " Both are judged by the whole input." : "";
     const several = answer.moved.length > 1;

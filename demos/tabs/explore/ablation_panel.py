@@ -140,7 +140,7 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
         "after": after,
         "moved": [list(row) for row in moved],
         "differ": sum(after["changed"]) + missing,
-        "expected": None,
+        "places": None,
     }
 
 

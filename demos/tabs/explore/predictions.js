@@ -122,7 +122,7 @@ const predictionsPanel = (host, { take }) => {
     const { best, here, words } = found;
     const share = one => el("b", "", percent(one.share, 0));
     const go = button("Show it", () => lensState.pick({ layer: best.layer, head: best.head }), "hf-link");
-    const isBest = best.layer === lens.layer && best.head === lens.head;
+    const isBest = !lens.mean && best.layer === lens.layer && best.head === lens.head;
     facts.replaceChildren(
       el(
         "p",
@@ -134,12 +134,13 @@ const predictionsPanel = (host, { take }) => {
       el(
         "p",
         "",
-        `Layer ${lens.layer + 1}, head ${lens.head + 1} puts `,
-        lens.mean ? "" : share(here),
-        " of its weight there",
+        ...(lens.mean
+          ? []
+          : [`Layer ${lens.layer + 1}, head ${lens.head + 1} puts `, share(here), " of its weight there"]),
         ...(isBest
           ? [", more than any other head."]
-          : [`; layer ${best.layer + 1}, head ${best.head + 1} `, share(best), ". ", go]),
+          : [lens.mean ? "Most of its weight is there in layer " : "; layer "]),
+        ...(isBest ? [] : [`${best.layer + 1}, head ${best.head + 1}: `, share(best), ". ", go]),
       ),
     );
     press.textContent = `Is it needed? Take layer ${lens.layer + 1}, head ${lens.head + 1} away`;
@@ -155,7 +156,7 @@ const predictionsPanel = (host, { take }) => {
     panel.section.hidden = !expected;
     if (!expected) return;
     const at = place();
-    const after = view.answer?.expected ? view.answer.expected[at] : undefined;
+    const after = view.answer?.places ? view.answer.places[at] : undefined;
     const kind = decided();
     Object.assign(state, {
       vocabulary: expected.vocabulary,
@@ -178,7 +179,7 @@ const predictionsPanel = (host, { take }) => {
     key.hidden = !key.childNodes.length;
     if (view.answer) said.say(`${shown(first[0])} ${number(first[1], 2)}${changed}`);
     showDeciding();
-    keepLines(panel.section, { python: view.python });
+    keepLines(panel.section, { python: view.python || expected.python });
     refresh();
   };
   return {

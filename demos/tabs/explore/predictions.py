@@ -7,6 +7,7 @@ from hf_attn.analysis.predictions import Prediction, predict_tokens
 
 from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
+from ...snippets.views import expected_snippet
 
 LIKELIEST = 5  # tokens that are named at a place
 DECIDED_EXAMPLES = 600  # held-out texts whose decided words are counted
@@ -23,6 +24,7 @@ def read_expected(opened: LoadedModel, text: str, read: list[int], written: list
         "vocabulary": whole.log_probabilities.shape[1],
         "places": [_name_likeliest(opened, row) for row in whole.log_probabilities],
         "other": next(iter(find_others(opened, text)), text),
+        "python": expected_snippet(opened, read, written),
         "decided": {
             str(place): {"kind": kind, "right": opened.label(sorted(right))}
             for place, (kind, right) in decided.items()
@@ -52,7 +54,7 @@ def compare_expected(opened: LoadedModel, read: list[int], written: list[int], t
         "after": {"symbols": named, "changed": differs, "correct": None},
         "moved": [[label, *(None if x != x else x for x in figures)] for label, *figures in moved],
         "differ": sum(differs),
-        "expected": [_name_both(opened, *pair) if there else None for *pair, there in places],
+        "places": [_name_both(opened, *pair) if there else None for *pair, there in places],
     }
 
 
