@@ -12,16 +12,12 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import gradio as gr
 
 from ..jobs.training_job import TrainingJob
 from .page import NOW, Page
 from .session import Session
-
-if TYPE_CHECKING:
-    from ..links.open_link import Links
 
 KEPT_SECONDS = 900.0  # how long a session waits for its page
 NAP_SECONDS = 0.05
@@ -107,10 +103,11 @@ def show_jobs(page: Page, session: Session) -> dict:
     return changes
 
 
-def wire(page: Page, links: "Links") -> None:
-    """Let a page that is loaded again find what it had, once every tab is built."""
+def wire(page: Page, links) -> None:
+    """Let a page that is loaded again find what it had, once every tab is built; `links` are open_link's."""
     waiting = SessionStore()
     key = gr.Textbox(visible="hidden", label="Key of this session")
+    going = gr.Textbox(visible="hidden", label="Run that goes on")  # so that no other page waits for a place
     shows = {part: part for view in page.views for part in view.shows.values()} | links.outputs
     names = {tab.id for tab in page.tabs.children}
 
@@ -118,6 +115,8 @@ def wire(page: Page, links: "Links") -> None:
         left, tab = read_left(values["key"] or "")
         own, is_back = waiting.arrive(session, left)
         changes: dict = {key: own}
+        if session.interrupted:
+            changes[going] = own
         if "view" not in request.query_params:  # a link says itself what is shown
             changes |= links.restore_seen(session) if is_back else {}
             changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
@@ -125,7 +124,9 @@ def wire(page: Page, links: "Links") -> None:
             changes |= links.tell(tab, LOST)
         return changes | show_jobs(page, session)
 
-    page.arrived = page.connect(page.blocks.load, arrive, {"key": key}, {key: key, **shows}, js=TAKE, **NOW)
+    page.arrived = page.connect(
+        page.blocks.load, arrive, {"key": key}, {key: key, going: going, **shows}, js=TAKE, **NOW
+    )
     page.arrived.then(None, key, None, js=LEAVE)
     runs = next(view for view in page.views if view.kind is TrainingJob)
 
@@ -133,4 +134,4 @@ def wire(page: Page, links: "Links") -> None:
         for run in go_on(session):
             yield from runs.follow(session, job=run)
 
-    page.connect(page.arrived.then, resume, None, runs.shows, **page.in_turn)
+    page.connect(going.change, resume, None, runs.shows, **page.in_turn)
