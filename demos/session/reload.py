@@ -28,9 +28,10 @@ LOST = (
 STORE = "hf-attn-visit"
 TAKE = f"""(_, key) => {{
     try {{
-        const left = sessionStorage.getItem("{STORE}");
+        const left = JSON.parse(sessionStorage.getItem("{STORE}"));
         sessionStorage.removeItem("{STORE}");
-        return [null, left || ""];
+        const linked = new URLSearchParams(location.search).has("view");
+        return [null, JSON.stringify({{ ...left, linked }})];
     }} catch {{ return [null, ""]; }}
 }}"""
 LEAVE = f"""key => addEventListener("pagehide", () => {{
@@ -73,13 +74,16 @@ class SessionStore:
             session.empty()
 
 
-def read_left(text: str) -> tuple[str, str]:
-    """(key, tab) of the page that was left, as the browser kept it; empty where there was none."""
+def read_left(text: str) -> tuple[str, str, bool]:
+    """(key, tab, is_linked) of the page that was left, as the browser kept it; empty where there was none.
+
+    Where a link is in the address, that says what is shown.
+    """
     try:
         left = json.loads(text)
-        return str(left["key"]), str(left.get("tab") or "")
+        return str(left["key"]), str(left.get("tab") or ""), bool(left.get("linked"))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return "", ""
+        return "", "", False
 
 
 def go_on(session: Session) -> Iterator[TrainingJob]:
@@ -111,13 +115,13 @@ def wire(page: Page, links) -> None:
     shows = {part: part for view in page.views for part in view.shows.values()} | links.outputs
     names = {tab.id for tab in page.tabs.children}
 
-    def arrive(session: Session, values: dict, request: gr.Request) -> dict:
-        left, tab = read_left(values["key"] or "")
+    def arrive(session: Session, values: dict) -> dict:
+        left, tab, is_linked = read_left(values["key"] or "")
         own, is_back = waiting.arrive(session, left)
         changes: dict = {key: own}
         if session.interrupted:
             changes[going] = own
-        if "view" not in request.query_params:  # a link says itself what is shown
+        if not is_linked:
             changes |= links.restore_seen(session) if is_back else {}
             changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
         if left and not is_back:

@@ -21,7 +21,13 @@ from demos.tabs.explore.ablation_panel import AblationQuestion, EachHeadJob
 from demos.tabs.explore.head_scores import VIEWS, ExploreState
 from hf_attn.analysis.ablation import list_trials, measure_outcomes
 from hf_attn.analysis.head_metrics import singular_values
-from hf_attn.analysis.head_roles import ROLES, measure_even_attention, measure_head_roles, measure_heads
+from hf_attn.analysis.head_roles import (
+    ROLES,
+    ROLES_OF_MANY,
+    measure_even_attention,
+    measure_head_roles,
+    measure_heads,
+)
 from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.read_head import read_head
@@ -118,7 +124,7 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
 def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
     session, state = looking_at("attn-addition", SUM)
     measured = json.loads(state.to_value())["measured"]
-    assert [row[0] for row in measured["roles"]] == list(ROLES)
+    assert [row[0] for row in measured["roles"]] == list(ROLES_OF_MANY)
     found = load_once(folder("attn-addition"))
     source = torch.tensor([found.task.encode(SUM)])
     maps = attention_maps(found.model, source, tokenizer=found.tokenizer)

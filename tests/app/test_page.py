@@ -41,21 +41,20 @@ def test_a_page_that_is_loaded_again_shows_the_jobs_that_it_had():
     arrive = next(fn for fn in app.fns.values() if fn.name == "arrive" and len(fn.outputs) > 10)
     key, board = arrive.outputs[0], next(part for part in arrive.outputs if part.elem_id == "ngrams-board")
     session, back, stranger = (Session(EMPTY, device="cpu") for _ in range(3))
-    request = gr.Request(query_params={})
-    left = json.dumps({"key": arrive.fn(session, "", request)[key], "tab": "language"})
+    left = json.dumps({"key": arrive.fn(session, "")[key], "tab": "language"})
     values = {"source": ngrams.OWN, "counted": ngrams.FIRST, "prompt": "the boat"}
     ngrams.press_count(session, values)
     assert list(session.state(ngrams.CountingJob).follow())
     session.close()
     session.seen[next(part for part in arrive.outputs if part.elem_id == "field-seed")._id] = "7"
-    shown = arrive.fn(back, left, request)
+    shown = arrive.fn(back, left)
     assert '"trigram"' in shown[board]
     seen = {part.elem_id: update for part, update in shown.items()}
     assert seen["field-seed"]["value"] == "7"
     tabs = next(update for update in shown.values() if isinstance(update, gr.Tabs))
     assert tabs.selected == "language"
-    assert list(arrive.fn(stranger, "nobody", request)) == [key]
-    lost = arrive.fn(Session(EMPTY, device="cpu"), json.dumps({"key": "gone", "tab": "x"}), request)
+    assert list(arrive.fn(stranger, "nobody")) == [key]
+    lost = arrive.fn(Session(EMPTY, device="cpu"), json.dumps({"key": "gone", "tab": "x"}))
     assert "The server was started anew" in next(value for value in lost.values() if "said" in value)
 
 
