@@ -241,14 +241,11 @@ class InputEvents:
         changed = {name: change_of(updates.get(name, {})).get("value", values[name]) for name in values}
         yield self.answer(session, changed)
 
-    def open_tab(self, session: Session, values: dict) -> Iterator[dict]:
-        """The tab was opened: offer the checkpoints there are, then answer where anything is new."""
+    def refresh(self, session: Session, values: dict) -> dict:
+        """The tab was opened: offer the checkpoints there are."""
         state = session.state(self.state)
         update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
-        offered = {"checkpoint": update}
-        for updates in self.answer_if_new(session, values | {"checkpoint": update["value"]}):
-            yield offered | updates
-            offered = {}
+        return {"checkpoint": update}
 
     def restore(self, session: Session, values: dict) -> dict:
         """Open the tab with the values of a link; ValueError where its checkpoint is not there."""
@@ -287,7 +284,8 @@ class InputEvents:
         page, fields = self.page, self.fields
         checkpoint, text, chips = fields["checkpoint"], fields["text"], [self.parts[name] for name in CHIPS]
         chosen = {"checkpoint": checkpoint}
-        page.connect(page.tab.select, self.open_tab, fields, self.shows, **LAST)
+        opened = page.connect(page.tab.select, self.refresh, chosen, chosen, **NOW)
+        page.connect(opened.then, self.answer_if_new, fields, self.shows, **LAST)
         for ended in page.run_ended:
             page.connect(ended.then, offer_checkpoints, None, chosen, **NOW)
         self.wire(checkpoint.input, if_new=True)
