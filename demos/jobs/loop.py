@@ -4,7 +4,8 @@ import contextlib
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -14,14 +15,23 @@ from hf_attn.training.device import build_accelerator, describe_device
 from hf_attn.training.loop import Report, train
 from hf_attn.training.slices import SliceState, train_in_slices, train_slice
 
+from .job import UNDER_WAY
+
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too
 
 
-def choose_gpu(jobs: Iterable) -> int:
-    """The GPU on which the fewest of these jobs are under way; -1, which no GPU is, where there is none."""
-    taken = [job.gpu for job in jobs if job.loop is not None]
-    return min(range(torch.cuda.device_count()), key=taken.count, default=-1)
+_BEGUN: weakref.WeakSet = weakref.WeakSet()  # runs of all visitors
+_CHOOSING = threading.Lock()
+
+
+def assign_gpu(run) -> None:
+    """Give a run the GPU with the fewest runs under way; -1, which no GPU is, where it takes none."""
+    with _CHOOSING:
+        taken = [other.gpu for other in _BEGUN if other.status in UNDER_WAY]
+        gpus = () if run.device == "cpu" else range(torch.cuda.device_count())
+        run.gpu = min(gpus, key=taken.count, default=-1)
+        _BEGUN.add(run)
 
 
 def has_zero_gpu() -> bool:
@@ -54,7 +64,8 @@ def begin_loop(run) -> Iterator[Report | SliceState]:
         run.accelerator = build_accelerator("cpu")  # where the model stays; its worker finds the GPU
         return begin_slices(run, take_slice)
     run.accelerator = build_accelerator(run.device)
-    run.computed_on = describe_device(run.accelerator)
+    with torch.cuda.device(run.gpu):
+        run.computed_on = describe_device(run.accelerator)
     (each_step := threading.Event()).set()  # so that it can be stopped at any
     how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
     return train(run.task, run.model, run.recipe, report_every_step=each_step, **how)

@@ -4,7 +4,6 @@ import contextlib
 import itertools
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -21,7 +20,7 @@ from hf_attn.training.slices import SliceState
 from ..ui.boards import describe_baseline, describe_held_out, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
 from .job import PAUSED, RUNNING, STOPPED, Job
-from .loop import IsolatedRNG, begin_loop, choose_gpu, has_zero_gpu, uses_global_rng
+from .loop import IsolatedRNG, assign_gpu, begin_loop, has_zero_gpu, uses_global_rng
 from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
 
 KEPT_POINTS = 2000  # of a run's curve
@@ -34,7 +33,6 @@ WRITES = {  # kind of task → what the predictions are called, and their column
     TEXT: ("What it writes", ("chosen by", "written"), "from nothing"),
 }
 ANSWERS = ("What it writes", ("source", "written"), "{} validation examples")
-_JOBS: weakref.WeakSet["TrainingJob"] = weakref.WeakSet()  # that have begun, of all visitors
 
 
 @dataclass(eq=False)
@@ -87,8 +85,7 @@ class TrainingJob(Job):
             self.examples, chosen = choose_examples(self.task)
             self.probe = self.own_probe or chosen
         if self.loop is None and self.model is None:
-            self.gpu = choose_gpu(_JOBS)
-            _JOBS.add(self)
+            assign_gpu(self)
             self.model = build_model(self.task, self.recipe, self.seed)
             self.loop = begin_loop(self)
             if not has_zero_gpu():

@@ -2,9 +2,10 @@
 
 import contextlib
 import inspect
+import itertools
 import operator
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -79,11 +80,12 @@ def by_name(handler: Callable, reads: Parts, shows: Parts) -> Callable:
     return function
 
 
-def count_ahead(app: gr.Blocks, concurrency_id: str, visitor: str) -> int | None:
-    """How many jobs of others wait before this visitor's; None where the visitor's does not wait."""
+def count_ahead(app: gr.Blocks, concurrency_id: str, visitor: str, events: Collection[int]) -> int | None:
+    """How many jobs wait before the visitor's of these events; None where none of those waits."""
     waiting = app._queue.event_queue_per_concurrency_id.get(concurrency_id)  # none before the first job
     line = waiting.queue if waiting else []
-    return next((place for place, event in enumerate(line) if event.session_hash == visitor), None)
+    asked = (event.session_hash == visitor and event.fn._id in events for event in line)
+    return next(itertools.compress(itertools.count(), asked), None)
 
 
 def say_place(ahead: int) -> str:
@@ -205,9 +207,9 @@ class Page:
     linked_fields: list[LinkedFields] = field(default_factory=list)  # what links carry of the tabs
     linked_jobs: list[LinkedJob] = field(default_factory=list)  # kinds of jobs, which links do again
     views: list[JobView] = field(default_factory=list)  # of all kinds of jobs
-    timers: dict[JobView, gr.Timer] = field(
-        default_factory=dict
-    )  # each ticks while its job waits for a place
+    followers: dict[JobView, list[int]] = field(default_factory=dict)  # numbers of the events of `follow`
+    # each ticks while its job waits for a place
+    timers: dict[JobView, gr.Timer] = field(default_factory=dict)
 
     @property
     def in_turn(self) -> dict:
@@ -248,15 +250,17 @@ class Page:
         """Let a job work behind the event that prepared it, in its turn, and keep the page up to date."""
         self.views += [view] if view not in self.views else []
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
+        following = self.connect(event, view.follow, None, view.shows, **how)
+        self.followers.setdefault(view, []).append(following["id"])
         if "note" in view.shows:
             self.show_place(event, view, how["concurrency_id"])
-        return self.connect(event, view.follow, None, view.shows, **how)
+        return following
 
     def show_place(self, event, view: JobView, concurrency_id: str) -> None:
         """Say behind the event, as long as the job waits, how many are before it."""
 
         def look(session: Session, request: gr.Request) -> dict:
-            ahead = count_ahead(self.blocks, concurrency_id, request.session_hash)
+            ahead = count_ahead(self.blocks, concurrency_id, request.session_hash, self.followers[view])
             if ahead is None:
                 return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
             return {"note": notices.note(say_place(ahead))}

@@ -49,16 +49,6 @@ class Batch:
             "attention_mask": torch.cat((mask, is_target.long()), dim=1),
         }
 
-    def widened(self, source: int, target: int) -> "Batch":
-        """The same examples, padded to at least so many ids each, with a mask."""
-        mask = torch.ones_like(self.input_ids) if self.attention_mask is None else self.attention_mask
-        is_class = self.labels.dim() == 1
-        return Batch(
-            _fill_up(self.input_ids, source, PAD),
-            self.labels if is_class else _fill_up(self.labels, target, IGNORED),
-            _fill_up(mask, source, 0),
-        )
-
     def __getitem__(self, rows) -> "Batch":
         mask = None if self.attention_mask is None else self.attention_mask[rows]
         return Batch(self.input_ids[rows], self.labels[rows], mask)
@@ -123,6 +113,17 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
     parts = [batch.labels for batch in batches]
     labels = torch.cat(parts) if parts[0].dim() == 1 else _widen(parts, IGNORED)
     return Batch(input_ids, labels, None if mask.all() else mask)
+
+
+def fill_up(inputs: dict[str, torch.Tensor], source: int, target: int) -> dict[str, torch.Tensor]:
+    """What a model learns from, its rows padded on the right to so many ids and labels, with a mask."""
+    ids, labels = inputs["input_ids"], inputs["labels"]
+    mask = inputs.get("attention_mask", torch.ones_like(ids))
+    return {
+        "input_ids": _fill_up(ids, source, PAD),
+        "labels": labels if labels.dim() == 1 else _fill_up(labels, target, IGNORED),
+        "attention_mask": _fill_up(mask, source, 0),
+    }
 
 
 def _widen(tensors: Sequence[torch.Tensor], value: int) -> torch.Tensor:

@@ -9,7 +9,8 @@ import torch
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.utils.text import shorten
 
-NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # as torch's devices say it
+# as torch's devices and their libraries say it
+NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
 
 
 class RunFailed(Exception):
@@ -30,16 +31,25 @@ def naming_device_failures(device: torch.device, step: int, recipe: Recipe) -> I
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        is_full = isinstance(error, MemoryError) or any(words in str(error).lower() for words in NO_MEMORY)
-        if not (is_full or isinstance(error, torch.AcceleratorError)):
+        if not is_device_failure(error):
             raise
         failure = f"Device '{device.type}' failed at step {step} ({shorten(error)})."
         advice = "What was saved before stays: resume from it, or begin again on device 'cpu'."
-        if is_full:
+        if _is_full(error):
             traceback.clear_frames(error.__traceback__)  # they hold what filled the memory
             failure = f"The memory of device '{device.type}' is full at step {step}."
             advice = f"The model keeps what it learned before. Choose {_halve(recipe)}."
         raise DeviceFailed(f"{failure} {advice}") from None
+
+
+def is_device_failure(error: Exception) -> bool:
+    """Whether an error says that a device's memory is full, or that it does not answer."""
+    return isinstance(error, torch.AcceleratorError) or _is_full(error)
+
+
+def _is_full(error: Exception) -> bool:
+    is_told = isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)
+    return is_told or isinstance(error, MemoryError)
 
 
 def _halve(recipe: Recipe) -> str:

@@ -20,9 +20,9 @@ from hf_attn.evaluation.metrics import measure_quickly
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
-from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.tasks.batch import IGNORED, Batch, fill_up
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.training.failures import Diverged, naming_device_failures
+from hf_attn.training.failures import Diverged, is_device_failure, naming_device_failures
 from hf_attn.training.step_graph import StepGraph, can_record
 from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.folder_files import list_files, read_file
@@ -163,9 +163,11 @@ class Learner:
         self.model, self.optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
         self.mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
         self.loss_sum, self.loss_steps = torch.zeros((), device=accelerator.device), 0
-        self.widths = task.max_source_tokens, task.max_target_tokens
+        source, target = task.max_source_tokens, task.max_target_tokens
+        # of what a graph is given: source and target
+        self.widths = (source + target,) * 2 if is_decoder_only(model) else (source, target)
         self.graph: StepGraph | None = None  # of a step, on a GPU
-        if can_record(model, self.optimizer, share * sum(self.widths), accelerator):
+        if can_record(model, self.optimizer, share * (source + target), accelerator):
             self.graph = StepGraph(accelerator.device)
 
     def learn(self, whole: Batch, step: int) -> None:
@@ -174,7 +176,7 @@ class Learner:
         batch, rate = whole[self.mine], learning_rate_at(step, self.recipe)
         labels = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
         if self.graph is not None:
-            inputs = learning_inputs(self.bare, batch.widened(*self.widths))
+            inputs = fill_up(learning_inputs(self.bare, batch), *self.widths)
             numbers = {"rate": torch.tensor(rate), "labels_a_process": torch.tensor(labels)}
             self.graph.run(self.take_step, inputs | numbers)
         else:
@@ -185,6 +187,7 @@ class Learner:
 
     def take_step(self, rate, labels_a_process, **inputs) -> None:
         """Learn from inputs on the device; a graph of this computes with tensors in place of both numbers."""
+        self.optimizer.zero_grad()  # first, as a step that failed has left some
         for group in self.optimizer.param_groups:
             group.update(lr=rate, capturable=self.graph is not None)
         loss = self.model(**inputs, num_items_in_batch=labels_a_process).loss
@@ -192,7 +195,6 @@ class Learner:
         if self.recipe.max_grad_norm:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm)
         self.optimizer.step()
-        self.optimizer.zero_grad()
         self.loss_sum += loss.detach()
 
     def take_loss(self, step: int) -> float:
@@ -260,9 +262,10 @@ def train(
         device=accelerator.device,
     )
     progress = RunState(generator or torch.Generator().manual_seed(0))
-    learner = Learner(task, model, recipe, accelerator)
-    if state_dir is not None and Path(state_dir).exists():
-        load_state(accelerator, progress, state_dir)
+    with naming_device_failures(accelerator.device, progress.step + 1, recipe):
+        learner = Learner(task, model, recipe, accelerator)
+        if state_dir is not None and Path(state_dir).exists():
+            load_state(accelerator, progress, state_dir)
     if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
         with naming_device_failures(accelerator.device, progress.step, recipe):
             progress.measure(model, task, until)
@@ -308,6 +311,8 @@ def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Pa
         accelerator.load_state(str(state_dir))
         progress.load_state_dict(state)
     except Exception as error:  # whatever torch, safetensors or json make of a damaged file
+        if is_device_failure(error):
+            raise
         raise OSError(
             f"The run's state in {state_dir} cannot be read ({shorten(error)}). Begin the run again."
         ) from error

@@ -13,13 +13,18 @@ from collections.abc import Callable
 import torch
 from accelerate import Accelerator
 from transformers import PreTrainedModel
+from transformers.utils import is_torch_greater_or_equal
 
 CALLS_BEFORE = (
     3  # as they are: kernels are chosen and the optimizer's state is made in them, not in the graph
 )
 # Ids of a batch: above, a step is arithmetic more than launches, and what is computed of padding costs more.
 MOST_TOKENS = 2**15
+FIRST_SAFE = "2.13"  # before this torch, whatever draws while another thread records raises an error
 _RECORDING = threading.Lock()  # one graph at a time is recorded in a process
+# A graph whose recording failed leaves torch's allocator in an undefined state that refers to it: it is kept,
+# and no other is recorded in this process.
+_FAILED: list[torch.cuda.CUDAGraph] = []
 
 
 def can_record(
@@ -32,6 +37,7 @@ def can_record(
     """
     return (
         accelerator.device.type == "cuda"
+        and is_torch_greater_or_equal(FIRST_SAFE, accept_dev=True)
         and accelerator.num_processes == 1
         and accelerator.mixed_precision != "fp16"
         and "capturable" in optimizer.defaults
@@ -55,7 +61,6 @@ class StepGraph:
         self.inputs: dict[str, torch.Tensor] = {}
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.is_recordable = True
 
     def run(self, function: Callable[..., None], inputs: dict[str, torch.Tensor]) -> None:
         """Call the function, or replay what it did; the processor does not wait for the GPU.
@@ -75,14 +80,14 @@ class StepGraph:
         for name, value in given.items():
             self.inputs[name].copy_(value)
         self.calls += 1
-        if self.graph is None and self.is_recordable and self.calls > CALLS_BEFORE:
+        if self.graph is None and not _FAILED and self.calls > CALLS_BEFORE:
             self._record(function)
         if self.graph is not None:
             self.graph.replay()
-        elif self.is_recordable:
-            self._call_aside(function)
-        else:
+        elif _FAILED:
             function(**self.inputs)
+        else:
+            self._call_aside(function)
 
     def _call_aside(self, function: Callable[..., None]) -> None:
         """Call the function on the stream on which it will be recorded."""
@@ -96,13 +101,16 @@ class StepGraph:
         """Record the function; where that fails, say so and go on without."""
         graph = torch.cuda.CUDAGraph()
         recording = torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local")
-        try:
-            # The outer `stream` puts back the stream where the inner one fails to.
-            with _RECORDING, torch.cuda.stream(torch.cuda.current_stream(self.device)), recording:
-                function(**self.inputs)
-            self.graph = graph
-        except RuntimeError as error:
-            self.is_recordable = False
-            logging.getLogger(__name__).warning(
-                "A step cannot be a CUDA graph, and is taken as it is: %s", error
-            )
+        with _RECORDING:
+            if _FAILED:  # another one, meanwhile
+                return
+            try:
+                # The outer `stream` puts back the stream where the inner one fails to.
+                with torch.cuda.stream(torch.cuda.current_stream(self.device)), recording:
+                    function(**self.inputs)
+                self.graph = graph
+            except RuntimeError as error:
+                _FAILED.append(graph)
+                logging.getLogger(__name__).warning(
+                    "A step cannot be a CUDA graph, and is taken as it is: %s", error
+                )

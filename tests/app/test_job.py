@@ -1,8 +1,11 @@
 """A job: pauses, single steps, stops, its time, pace and goal, its failures, and a page that is closed."""
 
+import collections
+import sys
 import threading
 import time
-import types
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -12,8 +15,11 @@ pytest.importorskip("gradio")
 
 from demos.core.limits import HOME
 from demos.jobs import job as jobs
+from demos.jobs import loop
 from demos.jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Job, ReportedJob
-from demos.jobs.loop import choose_gpu
+from demos.jobs.loop import assign_gpu
+from demos.jobs.training_job import TrainingJob
+from hf_attn.tasks import build_task
 from hf_attn.training.failures import DeviceFailed, Diverged
 from tests.support.sessions import wait_for
 
@@ -374,13 +380,33 @@ def test_messages_keep_their_distance():
     assert len(seen) < 3 + job.worked_seconds / 0.1 + 2
 
 
-def test_jobs_are_shared_out_over_the_gpus_that_there_are(monkeypatch):
-    jobs = []
+def begun(device="auto"):
+    task = build_task("copy")
+    run = TrainingJob("1", "copy 1", task, task.recipe, 0, device)
+    assign_gpu(run)
+    return run
+
+
+def test_runs_are_shared_out_over_the_gpus_that_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    for _ in range(4):
-        jobs.append(types.SimpleNamespace(gpu=choose_gpu(jobs), loop=object()))
-    assert [job.gpu for job in jobs] == [0, 1, 0, 1]
-    jobs[1].loop = jobs[3].loop = None  # they have ended
-    assert choose_gpu(jobs) == 1
+    monkeypatch.setattr(loop, "_BEGUN", weakref.WeakSet())
+    runs = [begun() for _ in range(4)]
+    assert [run.gpu for run in runs] == [0, 1, 0, 1]
+    runs[1].status = runs[3].status = STOPPED
+    on_processor = begun("cpu")
+    assert (on_processor.gpu, begun().gpu) == (-1, 1)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    assert choose_gpu(jobs) == -1
+    assert begun().gpu == -1
+
+
+def test_runs_that_begin_at_once_are_shared_out_evenly(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(loop, "_BEGUN", weakref.WeakSet())
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            runs = list(pool.map(lambda _: begun(), range(400)))
+    finally:
+        sys.setswitchinterval(switching)
+    assert collections.Counter(run.gpu for run in runs) == dict.fromkeys(range(4), 100)

@@ -191,6 +191,11 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     fourth.get_by_role("button", name="Train", exact=True).click()
     expect(fourth.locator("#note")).to_contain_text("Waiting for a free place, 1 before this one")
     fourth.context.close()
+    tab(third, "Duel")  # a second job of the same visitor has its own place
+    third.locator("#duel-start").click()
+    expect(third.locator("#tab-duel")).to_contain_text("Waiting for a free place, 1 before this one")
+    expect(third.locator("#note")).to_have_text(re.compile("this one is next"))
+    tab(third, "Train")
     for page in (first, second):
         expect(page.locator("#runs tbody tr")).to_have_count(1)
     first.context.close()  # in the middle of its run: its place is free for the third

@@ -1,13 +1,18 @@
 """A device whose memory is full, or that fails, ends a run in a sentence."""
 
+import collections
+import dataclasses
 import subprocess
 import sys
 
 import pytest
 import torch
+from accelerate import Accelerator
 
-from hf_attn.tasks import Recipe
-from hf_attn.training.failures import naming_device_failures
+from hf_attn.architectures.registry import build_model
+from hf_attn.tasks import Recipe, build_task
+from hf_attn.training.failures import DeviceFailed, naming_device_failures
+from hf_attn.training.loop import train
 
 FULL = """
 import resource, sys
@@ -47,6 +52,37 @@ RECIPE = Recipe()
 def test_a_fault_of_ours_is_not_taken_for_the_devices():
     with (
         pytest.raises(RuntimeError, match=r"^shape"),
-        naming_device_failures(torch.device("cpu"), 1, Recipe()),
+        naming_device_failures(torch.device("cpu"), 1, RECIPE),
     ):
         raise RuntimeError("shape '[2]' is invalid")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_a_library_of_the_devices_that_finds_no_memory_is_understood(told):
+    with (
+        pytest.raises(DeviceFailed, match=r"memory of device 'cuda' is full at step 3"),
+        naming_device_failures(torch.device("cuda"), 3, RECIPE),
+    ):
+        raise RuntimeError(told)
+
+
+def fill_memory(*_, **__):
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+
+@pytest.mark.parametrize("step", ["prepare", "load_state"])
+def test_a_device_that_is_full_before_the_first_step_is_no_damaged_state(step, tmp_path, monkeypatch):
+    task = build_task("copy")
+    recipe = dataclasses.replace(task.recipe, steps=2, report_every=1, batch_size=4)
+    model = build_model(task, recipe)
+    collections.deque(train(task, model, recipe, state_dir=tmp_path / "state"), maxlen=0)
+    monkeypatch.setattr(Accelerator, step, fill_memory)
+    with pytest.raises(DeviceFailed, match=r"memory of device '\w+' is full at step 1") as told:
+        next(train(task, model, recipe, state_dir=tmp_path / "state"))
+    assert "Begin the run again" not in str(told.value)

@@ -7,60 +7,112 @@ import torch
 
 from hf_attn import Batch
 from hf_attn.architectures.registry import build_model
+from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.batch import fill_up
+from hf_attn.training import step_graph
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Learner, learning_inputs
-from hf_attn.training.step_graph import can_record
-from tests.support.checks import assert_close, pad, random_rows
+from hf_attn.training.step_graph import CALLS_BEFORE, StepGraph, can_record
+from tests.support.checks import assert_close, build_classifier, pad, random_rows
 from tests.support.families import EFFICIENT, FAMILIES
 from tests.support.position_checks import kernels_of
+from tests.support.recordings import NOT_RECORDED, on_processors
 from tests.support.tables import write_table
 
-STEPS = 4
+STEPS = 6
 BOUND = 1e-5
 
 
-class Unrecorded:
-    """In a graph's place: calls the step with what a graph would be given, and keeps the shapes."""
-
-    def __init__(self):
-        self.shapes = set()
-
-    def run(self, function, inputs):
-        self.shapes.add(tuple((name, tuple(value.shape), value.dtype) for name, value in inputs.items()))
-        function(**inputs)
+@pytest.fixture
+def graphs(monkeypatch):
+    """The graphs that were recorded in this test, on the processor."""
+    monkeypatch.setattr(step_graph, "_FAILED", [])
+    return on_processors(monkeypatch)
 
 
-def learn(task, recipe, graph=None):
-    """The weights and the mean loss after a few steps."""
+def learn(task, recipe, graph=None, most=STEPS):
+    """The learner after a few steps, with the mean loss."""
     model = build_model(task, recipe, seed=0)
     learner = Learner(task, model, recipe, build_accelerator("cpu"))
     assert learner.graph is None, "there is no GPU's graph on a processor"
     learner.graph = graph
     generator = torch.Generator().manual_seed(0)
-    for step in range(STEPS):
+    for step in range(most):
         learner.learn(task.sample(generator, recipe.batch_size), step)
-    return [weight.detach() for weight in model.parameters()], learner.take_loss(STEPS)
+    return learner, learner.take_loss(most)
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_a_step_of_fixed_shapes_learns_what_the_ordinary_one_does(name, tmp_path):
+def check_alike(learner, other):
+    """The same matrices: a key's bias has no gradient but rounding, which AdamW makes as large as any."""
+    for weight, wanted in zip(learner.bare.parameters(), other.bare.parameters(), strict=True):
+        if weight.dim() > 1:
+            assert_close(weight.detach(), wanted.detach(), 1e-4)
+
+
+def small(task, **settings):
+    """The task's recipe with few examples a batch and without dropout."""
+    model = {key: 0.0 if key.endswith("dropout") else value for key, value in task.recipe.model.items()}
+    return dataclasses.replace(task.recipe, model=model | settings, batch_size=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [(name, {}) for name in TASKS] + [("text", {"position_type": "learned"})]
+)
+def test_a_recorded_step_learns_what_the_ordinary_one_does(name, settings, tmp_path, graphs):
     options = {"path": str(write_table(tmp_path))} if name in ("csv", "pairs") else {}
     task = build_task(name, **options)
-    model = {key: 0.0 if key.endswith("dropout") else value for key, value in task.recipe.model.items()}
-    recipe = dataclasses.replace(task.recipe, model=model, batch_size=4)
+    recipe = small(task, **settings)
     expected, loss = learn(task, recipe)
-    weights, found = learn(task, recipe, graph := Unrecorded())
+    learner, found = learn(task, recipe, graph := StepGraph(torch.device("cpu")))
     assert found == pytest.approx(loss, rel=BOUND)
-    assert len(graph.shapes) == 1, "a graph computes on the same memory each time"
-    for weight, wanted in zip(weights, expected, strict=True):
-        assert_close(weight, wanted, 1e-4)
+    check_alike(learner, expected)
+    (recorded,) = graphs
+    assert graph.graph is recorded
+    assert recorded.replays == STEPS - CALLS_BEFORE, "every step behind the first ones is a replay"
+    assert all(group["capturable"] for group in learner.optimizer.param_groups)
 
 
-def gradients(model, batch):
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is_and_so_are_all_after_it(graphs, caplog):
+    task = build_task("copy")
+    recipe = small(task)
+    expected, loss = learn(task, recipe)
+    stepping = torch.optim.AdamW.step
+
+    def waits(self, *given):  # behind the backward pass, which leaves gradients
+        if graphs and not step_graph._FAILED:
+            raise RuntimeError(NOT_RECORDED)
+        return stepping(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", waits)
+        learner, found = learn(task, recipe, graph := StepGraph(torch.device("cpu")))
+        assert (graph.graph, step_graph._FAILED) == (None, graphs)
+        assert NOT_RECORDED in caplog.text
+        assert found == pytest.approx(loss, rel=BOUND)
+        check_alike(learner, expected)
+        learner, _ = learn(task, recipe, StepGraph(torch.device("cpu")))
+    check_alike(learner, expected)
+    assert len(graphs) == 1, "none is recorded in this process behind one that failed"
+
+
+def test_inputs_of_another_shape_are_not_replayed(graphs):
+    found = torch.zeros(())
+
+    def add(numbers):
+        found.add_(numbers.sum())
+
+    graph = StepGraph(torch.device("cpu"))
+    for call in range(8):
+        graph.run(add, {"numbers": torch.ones(2 + (call == 6))})
+    assert float(found) == 17
+    assert graphs[0].replays == 8 - CALLS_BEFORE - 1
+
+
+def gradients(model, inputs):
     model.zero_grad()
-    loss = model(**learning_inputs(model, batch), num_items_in_batch=torch.tensor(9.0)).loss
+    loss = model(**inputs, num_items_in_batch=torch.tensor(9.0)).loss
     loss.backward()
     return [loss.detach(), *(weight.grad for weight in model.parameters() if weight.grad is not None)]
 
@@ -70,8 +122,10 @@ def check_widening(model):
     ids, mask = pad(random_rows(8, 3, 5), "right")
     labels = torch.zeros(len(ids), dtype=torch.long) if hasattr(model.config, "pooling") else ids
     for batch in (Batch(ids, labels, mask), Batch(ids[:1], labels[:1])):
-        expected = gradients(model, batch)
-        for found, wanted in zip(gradients(model, batch.widened(12, 11)), expected, strict=True):
+        inputs = learning_inputs(model, batch)
+        expected = gradients(model, inputs)
+        widths = (20, 20) if is_decoder_only(model) else (12, 11)
+        for found, wanted in zip(gradients(model, fill_up(inputs, *widths)), expected, strict=True):
             assert_close(found, wanted, BOUND)
 
 
@@ -80,6 +134,10 @@ def check_widening(model):
 def test_padding_to_a_fixed_width_changes_no_position(position_type, family):
     for kernel in kernels_of(position_type):
         check_widening(FAMILIES[family](kernel, position_type=position_type))
+
+
+def test_padding_to_a_fixed_width_changes_no_first_token():
+    check_widening(build_classifier(pooling="first"))
 
 
 @pytest.mark.parametrize(("family", "attention_type"), EFFICIENT)
