@@ -19,8 +19,6 @@ from .job import UNDER_WAY
 
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too
-
-
 _BEGUN: weakref.WeakSet = weakref.WeakSet()  # runs of all visitors
 _CHOOSING = threading.Lock()
 

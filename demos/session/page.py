@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import itertools
 import operator
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -84,8 +83,8 @@ def count_ahead(app: gr.Blocks, concurrency_id: str, visitor: str, events: Colle
     """How many jobs wait before the visitor's of these events; None where none of those waits."""
     waiting = app._queue.event_queue_per_concurrency_id.get(concurrency_id)  # none before the first job
     line = waiting.queue if waiting else []
-    asked = (event.session_hash == visitor and event.fn._id in events for event in line)
-    return next(itertools.compress(itertools.count(), asked), None)
+    asked = [event.session_hash == visitor and event.fn._id in events for event in line]
+    return asked.index(True) if any(asked) else None
 
 
 def say_place(ahead: int) -> str:

@@ -115,7 +115,7 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
     return Batch(input_ids, labels, None if mask.all() else mask)
 
 
-def fill_up(inputs: dict[str, torch.Tensor], source: int, target: int) -> dict[str, torch.Tensor]:
+def pad_inputs(inputs: dict[str, torch.Tensor], source: int, target: int) -> dict[str, torch.Tensor]:
     """What a model learns from, its rows padded on the right to so many ids and labels, with a mask."""
     ids, labels = inputs["input_ids"], inputs["labels"]
     mask = inputs.get("attention_mask", torch.ones_like(ids))

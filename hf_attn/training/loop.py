@@ -20,7 +20,7 @@ from hf_attn.evaluation.metrics import measure_quickly
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
-from hf_attn.tasks.batch import IGNORED, Batch, fill_up
+from hf_attn.tasks.batch import IGNORED, Batch, pad_inputs
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.failures import Diverged, is_device_failure, naming_device_failures
 from hf_attn.training.step_graph import StepGraph, can_record
@@ -176,7 +176,7 @@ class Learner:
         batch, rate = whole[self.mine], learning_rate_at(step, self.recipe)
         labels = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
         if self.graph is not None:
-            inputs = fill_up(learning_inputs(self.bare, batch), *self.widths)
+            inputs = pad_inputs(learning_inputs(self.bare, batch), *self.widths)
             numbers = {"rate": torch.tensor(rate), "labels_a_process": torch.tensor(labels)}
             self.graph.run(self.take_step, inputs | numbers)
         else:
