@@ -95,6 +95,11 @@ class Job:
         """Whether it works, or waits for a place."""
         return self.is_live or self.status in UNDER_WAY
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it: neither work nor a measurement of what came of it."""
+        return not (self.is_busy or self.is_concluding)
+
     def prepare(self, form: dict[str, object]) -> None:
         """Begin anew with these settings: `follow` does the work. ValueError while it is busy."""
         if self.is_busy:
@@ -151,13 +156,13 @@ class Job:
             self.release()
             self.is_live = self.wants_stop = self.wants_pause = False
             self.wanted_steps = 0
-        yield
-        if self.status in (STOPPED, FINISHED) and not self.is_closed:
-            self.is_concluding = True
-            try:
+            self.is_concluding = self.status in (STOPPED, FINISHED) and not self.is_closed
+        try:
+            yield
+            if self.is_concluding and not self.is_closed:
                 yield from self.conclude()
-            finally:
-                self.is_concluding = False
+        finally:
+            self.is_concluding = False
 
     def _is_over(self) -> bool:
         """Whether no piece of work follows; the status says why."""

@@ -260,9 +260,11 @@ class Page:
 
         def look(session: Session, request: gr.Request) -> dict:
             ahead = count_ahead(self.blocks, concurrency_id, request.session_hash, self.followers[view])
-            if ahead is None:
-                return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
-            return {"note": notices.note(say_place(ahead))}
+            if ahead is not None:
+                return {"note": notices.note(say_place(ahead))}
+            if (job := view.find(session)) is not None and not job.is_over:
+                return {}  # what `follow` sends is newer than a note made here, and may arrive before it
+            return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
 
         if view not in self.timers:
             timer = self.timers[view] = gr.Timer(LINE_SECONDS, active=False)

@@ -90,6 +90,12 @@ def test_a_job_yields_at_once_at_each_message_and_at_its_end_and_measures_what_c
     assert not job.is_live
 
 
+def test_a_job_is_over_only_when_nothing_more_is_shown_of_it():
+    job = prepared(most=2)
+    assert [job.is_over for _ in job.follow()].count(True) == 0
+    assert job.is_over
+
+
 def test_a_job_that_was_not_prepared_does_nothing_and_neither_does_one_that_is_over():
     job = Counting(most=2)
     assert list(job.follow()) == []
