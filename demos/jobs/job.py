@@ -136,7 +136,7 @@ class Job:
             yield
             self._began = self._shown_at = time.monotonic()
             self.catch_up()
-            while not self._is_over():
+            while not self._is_at_end():
                 if self._rests():
                     if self._is_due(SIGN_OF_LIFE_SECONDS):
                         yield
@@ -164,7 +164,7 @@ class Job:
         finally:
             self.is_concluding = False
 
-    def _is_over(self) -> bool:
+    def _is_at_end(self) -> bool:
         """Whether no piece of work follows; the status says why."""
         self.is_late = time.monotonic() - self._began > self.seconds_allowed
         if self.status != FINISHED and (self.wants_stop or self.is_late or self.is_at_goal):
