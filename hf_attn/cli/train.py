@@ -267,7 +267,8 @@ def _print_result(
     is_missed = run.until is not None and report.validation_exact_match < run.until
     print(
         f"{report.step} steps in {report.seconds:.1f} s on {device}. "
-        f"Validation: {report.validation_exact_match:.1%} of {report.validation_examples:,}"
+        f"Validation: {report.validation_exact_match:.1%} right of {report.validation_examples:,} "
+        f"{run.task.units or 'examples'}"
         f"{f', not the {run.until:.1%} of --until: give it more --steps' if is_missed else ''}. "
         f"Held out: {tell_score(overall)}."
     )

@@ -3,9 +3,10 @@
 Training is in float32 unless accelerate is told otherwise: with ACCELERATE_MIXED_PRECISION=bf16, or
 `accelerate launch --mixed_precision bf16`, forward passes multiply in bfloat16, validation too, while
 weights, gradients and what is saved stay float32. "fp16" does the same in float16 on a GPU, where the loss is
-scaled; on a processor it changes nothing.
+scaled.
 """
 
+import os
 import platform
 
 import torch
@@ -13,6 +14,9 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 
 from hf_attn.models.config_checks import check_choice
+
+PRECISION = "ACCELERATE_MIXED_PRECISION"  # the variable that accelerate reads
+PRECISIONS = {"no": "", "bf16": ", bfloat16", "fp16": ", float16"}  # its values → in a device's description
 
 
 def build_accelerator(device: str = "auto") -> Accelerator:
@@ -22,22 +26,39 @@ def build_accelerator(device: str = "auto") -> Accelerator:
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "mps".
 
     Raises:
-        ValueError: that device is not here, or not known.
+        ValueError: that device is not here, or not known, or does not have the precision that accelerate is told.
     """
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
-    available = {"cuda": cuda, "mps": mps, "cpu": True, "auto": True}
-    check_choice("device", device, available)
-    if not available[device]:
-        raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
+    available = {"auto": True, "cpu": True, "cuda": cuda, "mps": mps}
+    here = [name for name, is_here in available.items() if is_here]
+    if device not in here:
+        what = "is not on this machine" if device in available else "is not known"
+        which = "" if device in available else " CUDA_VISIBLE_DEVICES=1 before the command takes GPU 1 alone."
+        choose = " or ".join(map(repr, here))
+        raise ValueError(f"device={device!r} {what}; choose {choose}.{which if cuda else ''}")
     wanted_cpu = device == "cpu" or not (cuda or mps)
+    check_precision(os.environ.get(PRECISION, "no").lower(), is_cuda=cuda and not wanted_cpu)
     if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
         AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
     return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
 
 
+def check_precision(precision: str, *, is_cuda: bool) -> None:
+    """Refuse a precision that the device does not have, or that is not known."""
+    check_choice(PRECISION, precision, PRECISIONS)
+    if precision == "fp16" and not is_cuda:
+        raise ValueError(f"{PRECISION}='fp16' needs a CUDA GPU; choose 'bf16' or 'no', or leave it out.")
+    if precision == "bf16" and is_cuda and not torch.cuda.is_bf16_supported(including_emulation=False):
+        name = torch.cuda.get_device_name()
+        raise ValueError(
+            f"{PRECISION}='bf16': {name} has no bfloat16; choose 'fp16' or 'no', or leave it out."
+        )
+
+
 def describe_device(accelerator: Accelerator) -> str:
-    """Return the device's name, and the number of processes where there are several."""
-    processes = f", {accelerator.num_processes} processes" if accelerator.num_processes > 1 else ""
-    if accelerator.device.type == "cuda":
-        return torch.cuda.get_device_name(accelerator.device) + processes
-    return f"{accelerator.device.type} ({platform.machine()}){processes}"
+    """Return the device's name, the precision unless it is float32, and how many processes work together."""
+    device, processes = accelerator.device, accelerator.num_processes
+    is_cuda = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if is_cuda else f"{device.type} ({platform.machine()})"
+    together = f", {processes} processes" if processes > 1 else ""
+    return name + PRECISIONS.get(accelerator.mixed_precision, "") + together

@@ -11,7 +11,7 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import Recipe, Task, build_task
 from hf_attn.training import loop
-from hf_attn.training.device import build_accelerator
+from hf_attn.training.device import build_accelerator, check_precision
 from hf_attn.training.failures import Diverged
 from hf_attn.training.loop import (
     CONFIRMING_SAMPLE,
@@ -225,6 +225,22 @@ def test_a_device_that_is_not_here_is_refused_in_words():
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match=r"'cuda'.*'auto' or 'cpu'"):
             build_accelerator("cuda")
+
+
+@pytest.mark.parametrize(
+    ("precision", "said"), [("fp16", "needs a CUDA GPU; choose 'bf16'"), ("bf61", "no, bf16")]
+)
+def test_a_precision_that_is_not_here_is_refused_in_words(monkeypatch, precision, said):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
+    with pytest.raises(ValueError, match=said):
+        build_accelerator("cpu")
+
+
+def test_a_gpu_too_old_for_bfloat16_is_refused_in_words(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    with pytest.raises(ValueError, match="Tesla T4 has no bfloat16; choose 'fp16' or 'no'"):
+        check_precision("bf16", is_cuda=True)
 
 
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
