@@ -26,7 +26,7 @@ def build_accelerator(device: str = "auto") -> Accelerator:
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "mps".
 
     Raises:
-        ValueError: that device is not here, or not known, or does not have the precision that accelerate is told.
+        ValueError: that device is not here, or not known, or lacks the precision that accelerate is told.
     """
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     available = {"auto": True, "cpu": True, "cuda": cuda, "mps": mps}
