@@ -96,7 +96,7 @@ class Job:
         return self.is_live or self.status in UNDER_WAY
 
     @property
-    def is_over(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether nothing more comes of it: neither work nor a measurement of what came of it."""
         return not (self.is_busy or self.is_concluding)
 
@@ -147,6 +147,7 @@ class Job:
                     self._shown_at = time.monotonic()
                 self.catch_up()
             self.prepare_message()
+            self.is_concluding = True
         except GeneratorExit:
             self.status = STOPPED
             raise
@@ -156,7 +157,6 @@ class Job:
             self.release()
             self.is_live = self.wants_stop = self.wants_pause = False
             self.wanted_steps = 0
-            self.is_concluding = self.status in (STOPPED, FINISHED) and not self.is_closed
         try:
             yield
             if self.is_concluding and not self.is_closed:

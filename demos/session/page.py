@@ -250,19 +250,19 @@ class Page:
         self.views += [view] if view not in self.views else []
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
         following = self.connect(event, view.follow, None, view.shows, **how)
-        self.followers.setdefault(view, []).append(following["id"])
         if "note" in view.shows:
-            self.show_place(event, view, how["concurrency_id"])
+            self.show_place(event, view, following, how["concurrency_id"])
         return following
 
-    def show_place(self, event, view: JobView, concurrency_id: str) -> None:
-        """Say behind the event, as long as the job waits, how many are before it."""
+    def show_place(self, event, view: JobView, following: gr.events.Dependency, concurrency_id: str) -> None:
+        """Say behind the event how many jobs are before the one that `following` lets work, while it waits."""
+        self.followers.setdefault(view, []).append(following["id"])
 
         def look(session: Session, request: gr.Request) -> dict:
             ahead = count_ahead(self.blocks, concurrency_id, request.session_hash, self.followers[view])
             if ahead is not None:
                 return {"note": notices.note(say_place(ahead))}
-            if (job := view.find(session)) is not None and not job.is_over:
+            if (job := view.find(session)) is not None and not job.is_settled:
                 return {}  # what `follow` sends is newer than a note made here, and may arrive before it
             return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
 

@@ -138,4 +138,5 @@ def wire(page: Page, links) -> None:
         for run in go_on(session):
             yield from runs.follow(session, job=run)
 
-    page.connect(going.change, resume, None, runs.shows, **page.in_turn)
+    followed = page.connect(going.change, resume, None, runs.shows, **page.in_turn)
+    page.show_place(going.change, runs, followed, page.in_turn["concurrency_id"])

@@ -2,9 +2,11 @@
 
 import contextlib
 import importlib.util
+import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from hf_attn.training.loop import Report
 
 TRACK_DIR = "runs"  # of tensorboard's logs
+SAME_SECONDS = 1.0  # within which two signals are one
 TRACKED = ("loss", "learning_rate", "tokens_per_second", "validation_exact_match")
 
 
@@ -171,9 +174,9 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
             row = run_folder.report_row(report)
             show(row)
             log(row)
-            if stop.is_set():
+            if report.is_wanted:  # by all processes at once, whichever was told to stop
                 break
-    if stop.is_set() and not run.is_over(report):
+    if report.is_wanted and not run.is_over(report):
         kept = f"go on with `hf-attn train --resume {directory}`" if directory else "nothing is kept"
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
@@ -190,12 +193,18 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
 
 @contextlib.contextmanager
 def stop_on_signal() -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C or a termination sets; a second one interrupts at once."""
+    """Give an event that Ctrl-C or a termination sets; a later one interrupts at once.
+
+    One within a second is the same: a launcher passes on to its processes what they got themselves.
+    """
     stop = threading.Event()
+    told_at = math.inf
 
     def set_event(signum: int, frame: object) -> None:  # noqa: ARG001
-        if stop.is_set():
+        nonlocal told_at
+        if time.monotonic() - told_at > SAME_SECONDS:
             raise KeyboardInterrupt
+        told_at = min(told_at, time.monotonic())
         stop.set()
 
     before = {number: signal.signal(number, set_event) for number in (signal.SIGINT, signal.SIGTERM)}

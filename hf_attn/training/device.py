@@ -37,10 +37,21 @@ def build_accelerator(device: str = "auto") -> Accelerator:
         choose = " or ".join(map(repr, here))
         raise ValueError(f"device={device!r} {what}; choose {choose}.{which if cuda else ''}")
     wanted_cpu = device == "cpu" or not (cuda or mps)
-    check_precision(os.environ.get(PRECISION, "no").lower(), is_cuda=cuda and not wanted_cpu)
+    check_precision(os.environ.get(PRECISION, "no"), is_cuda=cuda and not wanted_cpu)
     if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
         AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
-    return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
+    try:  # cpu=True also where there is no other: processes then work together
+        accelerator = Accelerator(cpu=wanted_cpu)
+    except (AssertionError, RuntimeError, ValueError) as error:
+        named = (
+            ", ".join(name for name in os.environ if name.startswith("ACCELERATE_"))
+            or "no ACCELERATE_ variable"
+        )
+        raise ValueError(f"accelerate cannot start as {named} says: {error}") from error
+    accelerator.gradient_accumulation_steps = (
+        1  # whatever a variable says: each step here is one of the optimizer
+    )
+    return accelerator
 
 
 def check_precision(precision: str, *, is_cuda: bool) -> None:

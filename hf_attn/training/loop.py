@@ -50,6 +50,7 @@ class Report:
         validation_examples: how many examples that was measured on.
         measured_at: the step of that measurement.
         maps: the probe's attention, where a probe was given.
+        is_wanted: `report_every_step` was set when the step was taken, in any of several processes.
     """
 
     step: int
@@ -62,6 +63,7 @@ class Report:
     validation_examples: int
     measured_at: int
     maps: AttentionMaps | None = None
+    is_wanted: bool = False
 
 
 class RunState:
@@ -94,7 +96,14 @@ class RunState:
             exact = measure_quickly(model, task, validation)
         self.validation = (exact, len(validation), self.step)
 
-    def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
+    def report(
+        self,
+        model: PreTrainedModel,
+        recipe: Recipe,
+        loss: float,
+        probe: Batch | None,
+        is_wanted: bool = False,
+    ) -> Report:
         """Say how the run stands."""
         return Report(
             self.step,
@@ -105,6 +114,7 @@ class RunState:
             self.seconds,
             *self.validation,
             attention_maps(model, probe) if probe is not None else None,
+            is_wanted,
         )
 
 
@@ -164,7 +174,7 @@ class Learner:
         self.mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
         self.loss_sum, self.loss_steps = torch.zeros((), device=accelerator.device), 0
         source, target = task.max_source_tokens, task.max_target_tokens
-        # of what a graph is given: source and target
+        # ids and labels of a row, as a graph's inputs are padded
         self.widths = (source + target,) * 2 if is_decoder_only(model) else (source, target)
         self.graph: StepGraph | None = None  # of a step, on a GPU
         if can_record(model, self.optimizer, share * (source + target), accelerator):
@@ -237,7 +247,8 @@ def train(
             same weights as an unbroken one. Resumes if the folder exists.
         save_every_seconds: how often the state is saved on the way.
         accelerator: device and processes; a batch is shared out over the processes.
-        report_every_step: once set, every step is reported, so that whoever wants to stop need not wait long.
+        report_every_step: once set, every step is reported, so that whoever wants to stop need not wait long;
+            of several processes, which must stop at the same step, only those that are reported anyway.
 
     Dropout draws from torch's global generator: seed it too (`torch.manual_seed`) where a recipe has dropout.
 
@@ -282,17 +293,20 @@ def train(
             is_last = progress.step == recipe.steps
             is_measured = is_last or progress.step % recipe.evaluate_every == 0
             is_wanted = report_every_step is not None and report_every_step.is_set()
-            is_reported = is_measured or is_wanted or progress.step % recipe.report_every == 0
+            is_reported = is_measured or progress.step % recipe.report_every == 0
+            is_reported |= is_wanted and accelerator.num_processes == 1
             loss = learner.take_loss(progress.step) if is_reported else math.nan  # a GPU is waited for
             progress.seconds += time.perf_counter() - started
             if not is_reported:
                 continue
+            is_due = is_last or time.monotonic() - saved_at > save_every_seconds
+            is_wanted, is_due = agree(accelerator, is_wanted, is_due)
             if is_measured:
                 progress.measure(model, task, until)
-            latest = progress.report(model, recipe, loss, probe)
-        if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
-            save_state(accelerator, progress, state_dir)
-            saved_at = time.monotonic()
+            latest = progress.report(model, recipe, loss, probe, is_wanted)
+            if state_dir is not None and is_due:
+                save_state(accelerator, progress, state_dir)
+                saved_at = time.monotonic()
         try:
             yield latest
         except GeneratorExit:
@@ -301,6 +315,14 @@ def train(
             raise
         if until is not None and is_measured and latest.validation_exact_match >= until:
             break
+
+
+def agree(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
+    """Whether any process says so, of each flag: what all must do at the same step is asked of all."""
+    if accelerator.num_processes == 1:
+        return flags
+    votes = torch.tensor(flags, dtype=torch.float32, device=accelerator.device)
+    return tuple(bool(vote) for vote in accelerator.reduce(votes, "sum").tolist())
 
 
 def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:

@@ -15,16 +15,15 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 from transformers.utils import is_torch_greater_or_equal
 
-CALLS_BEFORE = (
-    3  # as they are: kernels are chosen and the optimizer's state is made in them, not in the graph
-)
-# Ids of a batch: above, a step is arithmetic more than launches, and what is computed of padding costs more.
+# Before the recording, as in torch's own notes on CUDA graphs: kernels are chosen and the optimizer's state is made.
+CALLS_BEFORE = 3
+# Ids of a batch, estimated: above, a step is arithmetic more than launches, and computing padding costs more.
 MOST_TOKENS = 2**15
 FIRST_SAFE = "2.13"  # before this torch, whatever draws while another thread records raises an error
 _RECORDING = threading.Lock()  # one graph at a time is recorded in a process
-# A graph whose recording failed leaves torch's allocator in an undefined state that refers to it: it is kept,
-# and no other is recorded in this process.
-_FAILED: list[torch.cuda.CUDAGraph] = []
+# Device → a graph whose recording failed there. The device's allocator may still use it: it is kept, and no other
+# is recorded on that device.
+_FAILED: dict[torch.device, torch.cuda.CUDAGraph] = {}
 
 
 def can_record(
@@ -80,11 +79,11 @@ class StepGraph:
         for name, value in given.items():
             self.inputs[name].copy_(value)
         self.calls += 1
-        if self.graph is None and not _FAILED and self.calls > CALLS_BEFORE:
+        if self.graph is None and self.device not in _FAILED and self.calls > CALLS_BEFORE:
             self._record(function)
         if self.graph is not None:
             self.graph.replay()
-        elif _FAILED:
+        elif self.device in _FAILED:
             function(**self.inputs)
         else:
             self._call_aside(function)
@@ -102,7 +101,7 @@ class StepGraph:
         graph = torch.cuda.CUDAGraph()
         recording = torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local")
         with _RECORDING:
-            if _FAILED:  # another one, meanwhile
+            if self.device in _FAILED:  # another one, meanwhile
                 return
             try:
                 # The outer `stream` puts back the stream where the inner one fails to.
@@ -110,7 +109,7 @@ class StepGraph:
                     function(**self.inputs)
                 self.graph = graph
             except RuntimeError as error:
-                _FAILED.append(graph)
+                _FAILED[self.device] = graph
                 logging.getLogger(__name__).warning(
                     "A step cannot be a CUDA graph, and is taken as it is: %s", error
                 )

@@ -90,10 +90,10 @@ def test_a_job_yields_at_once_at_each_message_and_at_its_end_and_measures_what_c
     assert not job.is_live
 
 
-def test_a_job_is_over_only_when_nothing_more_is_shown_of_it():
+def test_a_job_is_settled_only_when_nothing_more_is_shown_of_it():
     job = prepared(most=2)
-    assert [job.is_over for _ in job.follow()].count(True) == 0
-    assert job.is_over
+    assert [job.is_settled for _ in job.follow()].count(True) == 0
+    assert job.is_settled
 
 
 def test_a_job_that_was_not_prepared_does_nothing_and_neither_does_one_that_is_over():
@@ -354,6 +354,7 @@ def test_a_page_that_is_closed_stops_its_job_and_what_was_done_is_kept():
     moments.close()
     assert (job.status, job.at, job.is_live) == (STOPPED, 3, False)
     assert job.happened == ["begin", "release"]
+    assert job.is_settled, "else a page that is loaded again waits for it for ever"
 
 
 def test_nothing_is_measured_of_a_job_that_was_closed_and_it_is_not_followed_again():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import peft
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_attn.architectures.families import register_auto_classes
@@ -179,6 +181,34 @@ def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
     assert there == f"{here}, 2 processes"
     assert len(alone) == len(together) > 1
     assert together == pytest.approx(alone, abs=1e-4)
+
+
+@pytest.mark.long
+def test_two_processes_save_and_stop_at_the_same_step_and_one_goes_on_from_there(tmp_path, capsys):
+    folder, whole = tmp_path / "stopped", tmp_path / "whole"
+    train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "300", "--device", "cpu", "--json"]
+    train += ["--set", "report_every=1", "--save-every", "0.1"]  # by their own clocks they would not agree
+    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "hf_attn"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *launcher, *train, "--output-dir", str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith("{") and json.loads(line)["step"] == 30:
+            process.terminate()
+            break
+    _, said = process.communicate(timeout=300)
+    found = re.search(r"Stopped after step (\d+) of 300", said)
+    assert found, said[-2000:]
+    assert 30 <= int(found[1]) < 300
+    in_process(capsys, "train", "--resume", str(folder), "--json")
+    in_process(capsys, *train, "--output-dir", str(whole))
+    stopped, unbroken = (load_file(path / "model.safetensors") for path in (folder, whole))
+    for name, weight in unbroken.items():
+        assert (stopped[name] - weight).abs().max() < 1e-2, name
 
 
 def run_in(output):

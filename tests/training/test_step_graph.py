@@ -1,6 +1,7 @@
 """What a GPU would record of a step, taken as it is: the same numbers as the ordinary step."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from hf_attn.tasks.batch import pad_inputs
 from hf_attn.training import step_graph
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Learner, learning_inputs
-from hf_attn.training.step_graph import CALLS_BEFORE, StepGraph, can_record
+from hf_attn.training.step_graph import CALLS_BEFORE, MOST_TOKENS, StepGraph, can_record
 from tests.support.checks import assert_close, build_classifier, pad, random_rows
 from tests.support.families import EFFICIENT, FAMILIES
 from tests.support.position_checks import kernels_of
@@ -28,7 +29,7 @@ BOUND = 1e-5
 @pytest.fixture
 def graphs(monkeypatch):
     """The graphs that were recorded in this test, on the processor."""
-    monkeypatch.setattr(step_graph, "_FAILED", [])
+    monkeypatch.setattr(step_graph, "_FAILED", {})
     return on_processors(monkeypatch)
 
 
@@ -77,7 +78,7 @@ def test_a_recorded_step_learns_what_the_ordinary_one_does(name, settings, tmp_p
 
 def test_a_step_that_cannot_be_recorded_is_taken_as_it_is_and_so_are_all_after_it(graphs, caplog):
     task = build_task("copy")
-    recipe = small(task)
+    recipe = dataclasses.replace(small(task), max_grad_norm=0)  # clipping would hide gradients that were left
     expected, loss = learn(task, recipe)
     stepping = torch.optim.AdamW.step
 
@@ -89,7 +90,7 @@ def test_a_step_that_cannot_be_recorded_is_taken_as_it_is_and_so_are_all_after_i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.optim.AdamW, "step", waits)
         learner, found = learn(task, recipe, graph := StepGraph(torch.device("cpu")))
-        assert (graph.graph, step_graph._FAILED) == (None, graphs)
+        assert (graph.graph, list(step_graph._FAILED.values())) == (None, graphs)
         assert NOT_RECORDED in caplog.text
         assert found == pytest.approx(loss, rel=BOUND)
         check_alike(learner, expected)
@@ -146,9 +147,27 @@ def test_padding_to_a_fixed_width_changes_no_attention(family, attention_type):
     check_widening(FAMILIES[family](attention_type=attention_type))
 
 
-def test_what_waits_for_a_value_is_not_recorded():
-    task = build_task("copy")
-    accelerator = build_accelerator("cpu")
-    model = build_model(task, task.recipe, seed=0)
-    optimizer = torch.optim.AdamW(model.parameters())
-    assert not can_record(model, optimizer, 100, accelerator)
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {},
+        {"device": torch.device("cpu")},
+        {"num_processes": 2},
+        {"mixed_precision": "fp16"},
+        {"optimizer": torch.optim.Adafactor},
+        {"recipe": "additive"},
+        {"tokens": MOST_TOKENS + 1},
+        {"first_safe": "99"},
+    ],
+    ids=str,
+)
+def test_what_waits_for_a_value_is_not_recorded(broken, monkeypatch):
+    task = build_task("reverse")
+    given = {"device": torch.device("cuda"), "num_processes": 1, "mixed_precision": "no"} | broken
+    model = build_model(
+        task, next(iter(task.recipes_of(broken.get("recipe", "transformer")).values())), seed=0
+    )
+    optimizer = broken.get("optimizer", torch.optim.AdamW)(model.parameters())
+    monkeypatch.setattr(step_graph, "FIRST_SAFE", broken.get("first_safe", step_graph.FIRST_SAFE))
+    accelerator = SimpleNamespace(**given)
+    assert can_record(model, optimizer, broken.get("tokens", 100), accelerator) == (not broken)
