@@ -255,7 +255,7 @@ class Page:
         return following
 
     def show_place(self, event, view: JobView, following: gr.events.Dependency, concurrency_id: str) -> None:
-        """Say behind the event how many jobs are before the one that `following` lets work, while it waits."""
+        """Say behind the event how many jobs are before the one that `following` works on, while it waits."""
         self.followers.setdefault(view, []).append(following["id"])
 
         def look(session: Session, request: gr.Request) -> dict:

@@ -15,14 +15,14 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel
 from transformers.utils import is_torch_greater_or_equal
 
-# Before the recording, as in torch's own notes on CUDA graphs: kernels are chosen and the optimizer's state is made.
+# Before the recording, as in torch's notes on CUDA graphs: kernels are chosen, the optimizer's state is made.
 CALLS_BEFORE = 3
 # Ids of a batch, estimated: above, a step is arithmetic more than launches, and computing padding costs more.
 MOST_TOKENS = 2**15
 FIRST_SAFE = "2.13"  # before this torch, whatever draws while another thread records raises an error
 _RECORDING = threading.Lock()  # one graph at a time is recorded in a process
-# Device → a graph whose recording failed there. The device's allocator may still use it: it is kept, and no other
-# is recorded on that device.
+# Device → a graph whose recording failed there. The device's allocator may still use it: it is kept, and no
+# other is recorded on that device.
 _FAILED: dict[torch.device, torch.cuda.CUDAGraph] = {}
 
 
