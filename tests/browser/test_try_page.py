@@ -241,3 +241,17 @@ def test_a_question_that_is_asked_before_the_opened_tab_has_its_checkpoints_is_a
         settle(page)
         expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
         expect(page.locator("#try-checkpoint input")).not_to_have_value("")
+
+
+def test_a_strategy_and_a_draw_that_are_chosen_before_the_last_is_set_up_are_answered(chromium, served_app):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        settle(page)
+        for presses, shown in ((("beam", "nucleus"), "01234"), (("Another draw", "Another draw"), "23456")):
+            held = hold_next(page, "**/run/predict*")
+            for press in presses:
+                page.locator("#try-strategy label, #try-again", has_text=press).click()
+            page.wait_for_function("!isSettled()")
+            held[0].continue_()
+            expect(page.locator("#try-board .hf-ends tbody button")).to_have_text(list(shown))
+        expect(page.locator("#try-top-p")).to_be_visible()
