@@ -1,8 +1,9 @@
 """The input of Try and Explore: a checkpoint, a text, examples to click; and when the tab answers it."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import gradio as gr
 import torch
@@ -27,6 +28,7 @@ SPLIT_NAMES = {
     HELD_OUT: "a held-out input, which training never draws",
     None: "an input of no split that is known here",
 }
+WHEN_ASKED = "(...values) => [...values.slice(0, -1), performance.now()]"
 OFFER = "Read it with the English model"
 Handler = Callable[[Session, dict], dict]
 
@@ -35,9 +37,20 @@ Handler = Callable[[Session, dict], dict]
 class AnsweredInput:
     """What a visitor's tab has answered; each tab has a class of its own."""
 
-    request: object = None  # the newest; a late answer to an older one is dropped
+    asked: float = 0.0  # when the newest question was asked, in ms of the page's clock
     answered: tuple | None = None  # (checkpoint, step of its weights) that answered; None before the first
     seen: str | None = None  # the newest run when the checkpoints were last offered
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def is_newest(self, values: dict) -> bool:
+        """Whether no question was asked after this one, whose answer would be late.
+
+        The server may begin questions in another order than they were asked in, so the page says when.
+        """
+        with self.lock:
+            asked = values.get("asked", self.asked)
+            self.asked = max(self.asked, asked)
+            return asked == self.asked
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -189,6 +202,7 @@ def build_model_input(look_for: str, name: str) -> tuple[gr.Row, dict[str, Compo
         for chip in CHIPS:
             parts[chip] = gr.Button("", visible=False, size="sm", elem_classes="chip")
         parts["hint"] = gr.HTML("")
+    parts["asked"] = gr.Number(0, visible=False)
     return row, parts
 
 
@@ -222,30 +236,48 @@ class InputEvents:
 
     def answer(self, session: Session, values: dict) -> dict:
         state = session.state(self.state)
-        request = state.request = object()
+        if not state.is_newest(values):
+            return {}
         state.answered = weights_of(session, values["checkpoint"])
         updates = self.compute(session, values)
-        if state.request is not request:
+        if not state.is_newest(values):
             return {}
         is_wrong = bool(updates.get("error"))
         return updates | offer_more(session, values["checkpoint"], values["text"] or "", is_wrong=is_wrong)
 
+    def open_tab(self, session: Session, values: dict) -> Iterator[dict]:
+        """The tab was opened: offer the checkpoints there are, then answer where anything is new."""
+        yield from self._ask(session, values, offers=True, if_new=True)
+
     def answer_if_new(self, session: Session, values: dict) -> Iterator[dict]:
-        """The tab was opened or a checkpoint chosen: fill its fields, then answer, where anything is new."""
-        answered, chosen = session.state(self.state).answered, values["checkpoint"]
-        if answered == weights_of(session, chosen):
-            yield {}
+        """A checkpoint was chosen: answer where anything is new."""
+        yield from self._ask(session, values, if_new=True)
+
+    def ask(self, session: Session, values: dict) -> Iterator[dict]:
+        """An answer was asked for."""
+        yield from self._ask(session, values)
+
+    def _ask(
+        self, session: Session, values: dict, *, offers: bool = False, if_new: bool = False
+    ) -> Iterator[dict]:
+        """Fill the fields where the last answer was another checkpoint's, then answer."""
+        state, updates = session.state(self.state), {}
+        if offers or values["checkpoint"] is None:  # None: asked before an opened tab has its checkpoints
+            update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
+            updates, values = {"checkpoint": update}, values | {"checkpoint": update["value"]}
+        answered, chosen = state.answered, values["checkpoint"]
+        if if_new and answered == weights_of(session, chosen):
+            yield updates
             return
-        updates = self._choose(session, values) if answered is None or answered[0] != chosen else {}
+        if answered is None or answered[0] != chosen:
+            updates |= self._choose(session, values)
+        if not state.is_newest(values):  # the newer question fills the fields
+            yield offer_checkpoints(session) if offers else {}
+            return
         yield updates
         changed = {name: change_of(updates.get(name, {})).get("value", values[name]) for name in values}
         yield self.answer(session, changed)
-
-    def refresh(self, session: Session, values: dict) -> dict:
-        """The tab was opened: offer the checkpoints there are."""
-        state = session.state(self.state)
-        update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
-        return {"checkpoint": update}
+        yield {}  # Gradio sends the last message twice, the second time perhaps after a newer answer
 
     def restore(self, session: Session, values: dict) -> dict:
         """Open the tab with the values of a link; ValueError where its checkpoint is not there."""
@@ -260,11 +292,15 @@ class InputEvents:
         updates |= {name: with_value(value, updates.get(name)) for name, value in values.items()}
         update, state.seen = refresh_choices(session, chosen, None)
         updates["checkpoint"] = update | {"value": chosen}
-        return updates | self.answer(session, values)
+        return updates | self.answer(session, values | {"asked": state.asked + 1})  # after all questions
 
     def _choose(self, session: Session, values: dict) -> dict:
         filled = choose_checkpoint(session, values["checkpoint"], values["text"])
         return self.change_model(session, values) | filled
+
+    def _connect(self, event, handler: Callable) -> gr.events.Dependency:
+        reads = self.fields | {"asked": self.parts["asked"]}
+        return self.page.connect(event, handler, reads, self.shows, js=WHEN_ASKED, **LAST)
 
     def wire(self, event, *, if_new: bool = False) -> None:
         """Let an event answer, always or only if there is something new.
@@ -274,8 +310,7 @@ class InputEvents:
         begin, end = self.waiting or (None, None)
         if begin:
             event(None, js=begin, **LIGHT)
-        handler = self.answer_if_new if if_new else self.answer
-        answered = self.page.connect(event, handler, self.fields, self.shows, **LAST)
+        answered = self._connect(event, self.answer_if_new if if_new else self.ask)
         if end:
             answered.then(None, js=end, **LIGHT)
 
@@ -284,8 +319,7 @@ class InputEvents:
         page, fields = self.page, self.fields
         checkpoint, text, chips = fields["checkpoint"], fields["text"], [self.parts[name] for name in CHIPS]
         chosen = {"checkpoint": checkpoint}
-        opened = page.connect(page.tab.select, self.refresh, chosen, chosen, **NOW)
-        page.connect(opened.then, self.answer_if_new, fields, self.shows, **LAST)
+        self._connect(page.tab.select, self.open_tab)
         for ended in page.run_ended:
             page.connect(ended.then, offer_checkpoints, None, chosen, **NOW)
         self.wire(checkpoint.input, if_new=True)

@@ -46,10 +46,10 @@ def needed():
     return find_needed_head()
 
 
-def show(session, name, text, target=""):
+def show(session, name, text, target="", **asked):
     """Show an input in the lens of a session; returns the updates."""
     chosen = name if name in (None, "run-1") else folder(name)
-    return explore.show_input(session, {"checkpoint": chosen, "text": text, "target": target})
+    return explore.show_input(session, {"checkpoint": chosen, "text": text, "target": target, **asked})
 
 
 def looking_at(name, text, target=""):
@@ -265,12 +265,11 @@ def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(mo
     def asked_again(*given, **how):
         if not newer:
             newer.append(None)
-            state.request = object()
-            newer[0] = show(session, "attn-addition", "7+8")
+            newer[0] = show(session, "attn-addition", "7+8", asked=2.0)
         return prepare(*given, **how)
 
     monkeypatch.setattr(explore, "prepare", asked_again)
-    assert show(session, "attn-addition", SUM) == {}
+    assert show(session, "attn-addition", SUM, asked=1.0) == {}
     assert json.loads(newer[0]["board"])["id"] == state.id == 1
     assert state.text == "7+8"
 

@@ -266,12 +266,26 @@ def test_an_answer_that_comes_after_the_next_question_is_dropped(copied):
 
     def slow(session, values):
         if values["text"] == "late":
-            newer.append(events.answer(session, {**values, "text": "new"}))
+            newer.append(events.answer(session, values | {"text": "new", "asked": 2.0}))
         return {"board": values["text"]}
 
     events = counting(slow)
-    assert events.answer(copied, {"checkpoint": "run-1", "text": "late"}) == {}
+    asked = {"checkpoint": "run-1", "text": "late", "asked": 1.0}
+    assert events.answer(copied, asked) == {}
     assert [updates["board"] for updates in newer] == ["new"]
+    assert list(events.ask(copied, asked)) == [{}], "it begins after the newer one"
+
+
+def test_a_tab_that_is_opened_again_while_it_answers_does_not_cut_the_answer_off(copied):
+    def slow(session, values):
+        opened.extend(events.open_tab(session, values | {"asked": 4.0}))
+        return {"board": values["text"]}
+
+    opened, events = [], counting(slow)
+    answers = list(events.ask(copied, {"checkpoint": "run-1", "text": "1 2", "asked": 3.0}))
+    assert [updates["board"] for updates in answers if "board" in updates] == ["1 2"]
+    assert [list(updates) for updates in opened] == [["checkpoint"]]
+    assert answers[-1] == {}, "Gradio sends the last message twice"
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):

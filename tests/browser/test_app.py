@@ -289,3 +289,15 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
     page.context.close()
+
+
+@pytest.mark.parametrize("name", ["Try", "Explore"])
+def test_a_tab_with_a_model_asks_the_server_once_when_it_is_opened(visit, name):
+    page, asked_by = visit(), []
+    settle(page)
+    page.on("request", lambda sent: asked_by.append((sent.post_data_json or {}).get("trigger_id")))
+    tab(page, name)
+    page.locator(f"#{name.lower()}-origin").get_by_text("attn-").wait_for()
+    settle(page)
+    opened = next(filter(None, asked_by))  # the tab; what its board asks then is asked by the board
+    assert asked_by.count(opened) == 1

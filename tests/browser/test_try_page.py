@@ -33,6 +33,13 @@ def fill(page, text):
     field.press("Enter")
 
 
+def hold_next(page, address):
+    """Keep the next request of such an address back; return the list that it comes into."""
+    held = []
+    page.route(address, lambda route: held.append(route), times=1)
+    return held
+
+
 def chosen_row(page):
     """Return the symbol whose row of the map is chosen, by what is read aloud."""
     live = page.locator("#try-board .hf-panel", has_text="Cross-attention").locator("[aria-live=polite]")
@@ -205,3 +212,46 @@ def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(c
         expect(page.locator("#try-top-k [role=alert]")).to_have_text("Give a whole number from 1 to 20.")
         page.locator("#try-top-k [type=range]").press("ArrowRight")
         expect(page.locator("#try-top-k [role=alert]")).to_be_hidden()
+
+
+def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_server_first(
+    chromium, served_app
+):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        settle(page)
+        held = hold_next(page, "**/queue/join*")
+        fill(page, SUM)
+        page.locator("#try-strategy label", has_text="beam").click()
+        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
+        held[0].continue_()
+        settle(page)
+        expect(page.locator("#try-board")).to_contain_text("999+999 = 1998")
+        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
+
+
+def test_a_question_that_is_asked_before_the_opened_tab_has_its_checkpoints_is_answered(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        settle(page)
+        held = hold_next(page, "**/queue/join*")
+        page.get_by_role("tab", name="Try", exact=True).click()
+        page.locator("#try-strategy label", has_text="beam").click()
+        page.locator("#try-board .hf-beams canvas").wait_for()
+        held[0].continue_()
+        settle(page)
+        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
+        expect(page.locator("#try-checkpoint input")).not_to_have_value("")
+
+
+def test_a_strategy_and_a_draw_that_are_chosen_before_the_last_is_set_up_are_answered(chromium, served_app):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        settle(page)
+        for presses, shown in ((("beam", "nucleus"), "01234"), (("Another draw", "Another draw"), "23456")):
+            held = hold_next(page, "**/run/predict*")
+            for press in presses:
+                page.locator("#try-strategy label, #try-again", has_text=press).click()
+            page.wait_for_function("!isSettled()")
+            held[0].continue_()
+            expect(page.locator("#try-board .hf-ends tbody button")).to_have_text(list(shown))
+        expect(page.locator("#try-top-p")).to_be_visible()

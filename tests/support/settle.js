@@ -16,6 +16,7 @@
         if (told.msg !== "process_completed") continue;
         open.delete(told.event_id);
         done.add(told.event_id); // which may come before the answer that gives the event its id
+        quietFrames = 0; // the page draws what came
       }
     }
   };

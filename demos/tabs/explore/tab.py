@@ -89,7 +89,7 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
     An empty target is written by the model.
     """
     state, chosen = session.state(ExploreState), values["checkpoint"]
-    request, text, target = state.request, (values["text"] or "").strip(), (values["target"] or "").strip()
+    text, target = (values["text"] or "").strip(), (values["target"] or "").strip()
     if chosen is None:
         state.begin(ExploreState())
         return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
@@ -99,7 +99,7 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
             computed = compute_maps(opened, text, target)
             value = lens_value(opened, text, computed, state.picked)
             new = prepare(opened, text, computed, is_own=not target)
-            if state.request is not request:  # asked again meanwhile: the panels speak about that
+            if not state.is_newest(values):  # asked again meanwhile: the panels speak about that
                 return {}
             state.begin(new)
             lines = {"error": "", "target_error": "", "origin": opened.origin}

@@ -12,7 +12,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE
 from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
 from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input, name_split
-from ...session.page import LIGHT, NOW, Page
+from ...session.page import LAST_NOW, LIGHT, Page
 from ...session.session import Session
 from ...snippets.views import answer_snippet
 from ...ui import boards, formatting, notices
@@ -182,11 +182,11 @@ def build(page: Page) -> None:
     events.wire(write_button.click)
     events.wire(board.rewrite)
     shown = page.connect(
-        strategy.input, lambda _, values: show_settings(values["strategy"]), chosen, settings, **NOW
+        strategy.input, lambda _, values: show_settings(values["strategy"]), chosen, settings, **LAST_NOW
     )
     events.wire(shown.then)
     events.wire([part.release for part in drawn[1:]] + [seed.submit])
-    events.wire(page.connect(again.click, draw_again, {"seed": seed}, {"seed": seed}, **NOW).then)
+    events.wire(page.connect(again.click, draw_again, {"seed": seed}, {"seed": seed}, **LAST_NOW).then)
     # the board draws the chosen step anew while a slider moves; what was written waits for its release
     named = ", ".join(["strategy", *sliders()])
     redraw = (
