@@ -6,6 +6,8 @@ import socket
 import gradio as gr
 import torch
 
+from hf_attn.utils.freed_memory import keep_freed_memory
+
 from .app import HEAD, build_app
 from .core.limits import choose_limits, decide_limits, is_loopback
 from .session.catalog import build_catalog
@@ -43,6 +45,7 @@ def start(
     """
     limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
     decide_limits(limits)
+    keep_freed_memory()
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
     app = build_app(build_catalog(checkpoint), device)
     _, local, public = app.launch(

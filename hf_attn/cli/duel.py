@@ -75,6 +75,7 @@ def duel(
     from hf_attn.evaluation import baselines
     from hf_attn.training import duel
     from hf_attn.training.device import build_accelerator
+    from hf_attn.utils.freed_memory import keep_freed_memory
 
     with wrong_use():
         if steps is None and seconds is None:
@@ -84,6 +85,7 @@ def duel(
         accelerator = build_accelerator(device)
         for recipe in contestants.values():
             registry.check_recipe(learned, recipe, accelerator.device)
+    keep_freed_memory()
     torch.set_num_threads(threads)
     torch.manual_seed(seed)  # what dropout draws from
     measured = _follow(learned, contestants, budget, seed, device, as_json)

@@ -150,7 +150,9 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     from hf_attn.tasks.base import CLASSES
     from hf_attn.training import loop
     from hf_attn.training.device import build_accelerator, describe_device
+    from hf_attn.utils.freed_memory import keep_freed_memory
 
+    keep_freed_memory()
     torch.set_num_threads(run.threads)
     torch.manual_seed(run.seed)  # what dropout draws from
     with wrong_use():

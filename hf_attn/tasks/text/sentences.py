@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from hf_attn.tasks.base import TEXT, Task, Verdict, WorkedExample, judge
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged, constant
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, split_by_keys
 from hf_attn.tasks.text.toy_english import FAMOUS, LISTS, NEW, WORDS, Decision, find_decisions, write_passage
 from hf_attn.tasks.tokenizers.trained import wrap_tokenizer
 
@@ -113,18 +114,19 @@ class Sentences(Task):
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
         """Passages by the grammar; keys are the ids of PAIRS pairs of words, 0 for none."""
         random = Random(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-        targets, keys = [], []
-        for _ in range(n):
-            words, pairs = write_passage(random)
-            targets.append([self.vocabulary[word] for word in words])
-            keys.append(self._keys_of(pairs))
-        device = generator.device
-        lengths = torch.tensor([len(row) for row in targets])
-        width = int(lengths.max()) if n else 0
-        padded = torch.tensor([row + [PAD] * (width - len(row)) for row in targets], dtype=torch.long)
-        starts = constant(START, lengths)
-        sources = Ragged(starts.ids.to(device), starts.lengths.to(device))
-        return sources, Ragged(padded.to(device), lengths.to(device)), torch.tensor(keys).to(device)
+        passages = [write_passage(random) for _ in range(n)]
+        rows = [self.ids(*words) for words, _ in passages]
+        width = max(map(len, rows))
+        # by numpy, which reads lists three times faster than torch
+        ids, lengths, keys = (
+            torch.from_numpy(numpy.array(drawn)).to(generator.device)
+            for drawn in (
+                [row + [PAD] * (width - len(row)) for row in rows],
+                [len(row) for row in rows],
+                [self._keys_of(pairs) for _, pairs in passages],
+            )
+        )
+        return constant(START, lengths), Ragged(ids, lengths), keys
 
     def _keys_of(self, pairs: Sequence[tuple[str, str]]) -> list[int]:
         """Ids of PAIRS pairs, each in order, so that it does not matter which word came first."""
@@ -137,16 +139,11 @@ class Sentences(Task):
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
         """Held out where any of the pairs is, validating where any does and none is held out."""
-        pairs = keys.view(-1, PAIRS, 2)
-        splits = split_by_keys(pairs.flatten(0, 1)).view(-1, PAIRS)
-        is_famous = (pairs[:, :, None] == self._famous.to(keys.device)).all(-1).any(-1)
-        is_pair = pairs.any(-1)
-        is_held_out = (is_famous | (splits == SPLITS.index(HELD_OUT))) & is_pair
-        is_validation = (splits == SPLITS.index(VALIDATION)) & is_pair
-        found = torch.full_like(keys[:, 0], SPLITS.index(TRAINING))
-        found[is_validation.any(1)] = SPLITS.index(VALIDATION)
-        found[is_held_out.any(1)] = SPLITS.index(HELD_OUT)
-        return found
+        pairs = keys.view(-1, 2)  # [B · PAIRS, 2]
+        is_famous = (pairs[:, None] == self._famous.to(keys.device)).all(-1).any(-1)
+        splits = split_by_keys(pairs).masked_fill(is_famous, SPLITS.index(HELD_OUT))
+        splits = splits.masked_fill(pairs[:, 0] == PAD, SPLITS.index(TRAINING))
+        return splits.view(-1, PAIRS).amax(1)  # in the order of SPLITS
 
     def batch(self, sources: Ragged, targets: Ragged) -> Batch:
         """`<s>` as source, or a person's beginning; the target ends in `</s>`."""

@@ -318,7 +318,7 @@ def write_passage(random: Random) -> tuple[list[str], list[tuple[str, str]]]:
     if random.random() < SHARE_OF_NEW:
         places = [place for place, slot in enumerate(pattern.slots) if slot.may_be_new]
         unknown = random.choice(places) if places else -1
-    words: list[str] = []
+    phrases: list[str] = []
     filled: dict[str, str] = {}
     for place, slot in enumerate(pattern.slots):
         if slot.is_optional and random.random() > SHARE_OF_OPTIONAL:
@@ -334,8 +334,8 @@ def write_passage(random: Random) -> tuple[list[str], list[tuple[str, str]]]:
             filled[slot.name] = phrase
         else:
             phrase = random.choice(slot.phrases)
-        words += phrase.split()
-    return words, [(filled[one], filled[other]) for one, other in pattern.pairs]
+        phrases.append(phrase)
+    return " ".join(phrases).split(), [(filled[one], filled[other]) for one, other in pattern.pairs]
 
 
 @functools.lru_cache(maxsize=65536)
