@@ -259,12 +259,13 @@ class Page:
         self.followers.setdefault(view, []).append(following["id"])
 
         def look(session: Session, request: gr.Request) -> dict:
+            job = view.find(session)
+            if job is None or job.is_settled:  # also where it was stopped while it waited
+                return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
             ahead = count_ahead(self.blocks, concurrency_id, request.session_hash, self.followers[view])
-            if ahead is not None:
-                return {"note": notices.note(say_place(ahead))}
-            if (job := view.find(session)) is not None and not job.is_settled:
+            if ahead is None:
                 return {}  # what `follow` sends is newer than a note made here, and may arrive before it
-            return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
+            return {"note": notices.note(say_place(ahead))}
 
         if view not in self.timers:
             timer = self.timers[view] = gr.Timer(LINE_SECONDS, active=False)

@@ -190,6 +190,8 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     fourth = visit()
     fourth.get_by_role("button", name="Train", exact=True).click()
     expect(fourth.locator("#note")).to_contain_text("Waiting for a free place, 1 before this one")
+    fourth.get_by_role("button", name="Stop", exact=True).click()
+    expect(fourth.locator("#note")).to_contain_text("Stopped at step 0")
     fourth.context.close()
     tab(third, "Duel")  # a second job of the same visitor has its own place
     third.locator("#duel-start").click()
