@@ -61,7 +61,11 @@ def evaluate_checkpoint(
         Literal["held-out", "validation"], typer.Option(help="Split to measure on.")
     ] = "held-out",
     by: Annotated[
-        str | None, typer.Option(help="Also report by size: length, digits, depth, words or tokens.")
+        str | None,
+        typer.Option(
+            help="Also report by size: length, digits, depth, words, tokens, letters, pairs, open brackets, "
+            "wraps or kind, whichever the task has."
+        ),
     ] = None,
     examples: Annotated[int, typer.Option(min=1, help="Number of examples, at most.")] = 1000,
     threads: Annotated[int, THREADS] = 1,
