@@ -82,10 +82,7 @@ class LoadedModel:
             return " ".join(map(str, ids))
         if self.task is None:
             return self.tokenizer.decode(ids, skip_special_tokens=True)
-        text = self.task.decode(ids)
-        for symbol, word in self.words.items():
-            text = text.replace(symbol, word)
-        return text
+        return self.task.name_words(self.task.decode(ids), self.words)
 
     @property
     def most_read(self) -> int | None:

@@ -138,10 +138,12 @@ def generate(
             max_new_tokens=learned.max_target_tokens,
             **settings,
         )
-        prediction = learned.decode(written.ids)
-        names_class = not loaded.model.can_generate()
-        tokens = [prediction] if names_class else learned.decode_symbols(written.ids)
+        prediction, words = learned.decode(written.ids), learned.stand_ins(text)
         correct = learned.verify(text, prediction).correct
+        prediction = learned.name_words(prediction, words)
+        names_class = not loaded.model.can_generate()
+        symbols = [prediction] if names_class else learned.decode_symbols(written.ids)
+        tokens = [words.get(symbol, symbol) for symbol in symbols]
         judged = {True: "right", False: "wrong", None: ""}[correct]
         if as_json:
             figures: dict = {"correct": correct, "tokens": tokens, "score": written.score}
@@ -164,10 +166,10 @@ name_keywords(generate, {name: _option_of(row) for name, row in list_parameters(
 
 def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:
     """One of a beam search's answers, judged; `score` divides by the length, `log_probability` does not."""
-    prediction = task.decode(answer.ids)
+    prediction, words = task.decode(answer.ids), task.stand_ins(text)
     return {
-        "prediction": prediction,
-        "tokens": task.decode_symbols(answer.ids),
+        "prediction": task.name_words(prediction, words),
+        "tokens": [words.get(symbol, symbol) for symbol in task.decode_symbols(answer.ids)],
         "log_probability": answer.log_probability,
         "score": answer.score,
         "correct": task.verify(text, prediction).correct,
