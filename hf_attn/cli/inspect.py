@@ -195,7 +195,8 @@ def attention(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Target text (default: what the model generates; of others' causal models nothing)."
+            help="Target text (default: what the model generates; nothing for a language model, whose text "
+            "is read alone)."
         ),
     ] = None,
     threads: Annotated[int, THREADS] = 1,
@@ -234,8 +235,12 @@ def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | N
     """A view of a model that learned a task here, with the known answer where there is one."""
     from hf_attn.interpret.attention_maps import attention_maps
     from hf_attn.interpret.model_inputs import refuse_target
+    from hf_attn.tasks.base import TEXT
     from hf_attn.viz.attention_view import AttentionView
 
+    if task.kind == TEXT and target is None:  # each row is of a token itself
+        maps = attention_maps(loaded.model, task.encode(text), "", tokenizer=loaded.tokenizer)
+        return AttentionView(maps, text, truth=task.alignment("", task.join_target(task.split_source(text))))
     if not (writes := loaded.model.can_generate()):
         refuse_target(loaded.model, target)
     written = None if target is None else _read_target(task, target)
