@@ -180,7 +180,10 @@ def attention(
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Model folder, or Hub id.")],
     text: Annotated[
         str,
-        typer.Argument(metavar="TEXT", help="Source text, as the task writes it; or the path of an image."),
+        typer.Argument(
+            metavar="TEXT",
+            help="Source text, as the task writes it; the path of an image; ids, for a model without tokenizer.",
+        ),
     ],
     output: Annotated[
         Path,
@@ -210,6 +213,7 @@ def attention(
 
     from hf_attn.architectures.settings import name_task
     from hf_attn.hub.external_models import open_model
+    from hf_attn.interpret.model_inputs import read_ids
     from hf_attn.viz.attention_view import show_attention
     from hf_attn.viz.draw_map import check_suffix
 
@@ -223,6 +227,10 @@ def attention(
             view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
         elif loaded.model.main_input_name == "pixel_values":
             view = show_attention(loaded.model, loaded.tokenizer, _open_image(text), target)
+        elif loaded.tokenizer is None:
+            size = loaded.model.get_input_embeddings().num_embeddings
+            written = target and read_ids(target, size)
+            view = show_attention(loaded.model, None, read_ids(text, size), written)
         else:
             view = show_attention(loaded.model, loaded.tokenizer, text, target)
         name = loaded.path.resolve().name if loaded.path.is_dir() else checkpoint

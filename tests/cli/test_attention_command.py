@@ -96,6 +96,21 @@ def test_a_language_model_reads_the_text_alone_with_rows_of_its_own_words(tmp_pa
         assert arrays["target_tokens"].tolist()[-2:] == ["cat", "was"]
 
 
+def test_a_model_without_a_tokenizer_reads_ids(tmp_path, capsys):
+    build_native("gpt2")[0].save_pretrained(tmp_path / "bare")
+    asked, path = ("attention", tmp_path / "bare"), tmp_path / "maps.npz"
+    assert in_process(capsys, *asked, "5 12 7", "--output", path)[0] == 0
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist() == arrays["source_tokens"].tolist() == ["5", "12", "7"]
+    assert in_process(capsys, *asked, "5 12 7", "--target", "3, 4", "--output", path)[0] == 0
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist()[-2:] == ["3", "4"]
+    for wrong in ("the cat", "5 9999"):
+        code, _, said = in_process(capsys, *asked, wrong, "--output", path)
+        assert code == 2
+        assert "write ids from 0 to 297, for example 5 12 7" in " ".join(said.split())
+
+
 def test_an_image_is_given_by_its_path(tmp_path, capsys):
     build_vit().save_pretrained(tmp_path / "vit")
     ViTImageProcessorPil(size={"height": 24, "width": 32}).save_pretrained(tmp_path / "vit")
