@@ -225,7 +225,9 @@ const answerOf = host => {
         "hf-hint",
         `Total variation, 0 to 1${several && !isText ? ", each after the first answer's symbols before it" : ""}.`,
       ),
-      el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
+      answer.option
+        ? el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`))
+        : "",
       take.row,
       take.below,
     );
