@@ -182,7 +182,7 @@ def attention(
         str,
         typer.Argument(
             metavar="TEXT",
-            help="Source text, as the task writes it; the path of an image; ids, for a model without tokenizer.",
+            help="Source text, as the task writes it; path of an image; ids for a model without tokenizer.",
         ),
     ],
     output: Annotated[
