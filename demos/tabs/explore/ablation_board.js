@@ -201,6 +201,7 @@ const answerOf = host => {
     if (key === drawn) return; // only the held-out part has changed
     drawn = key;
     if (!answer) {
+      said.say("");
       const what = view.predictions ? "what is expected at each place is" : "the answers with and without are";
       const why = view.no_answer || `After Ask, ${what} compared here, symbol by symbol.`;
       box.replaceChildren(el("p", "hf-blank", why));
