@@ -27,6 +27,12 @@ def test_a_removed_head_changes_the_answer_shown(chromium, served_app):
         lens.get_by_role("button", name=place).click()
         expect(checks.locator(".hf-meant")).to_have_text(f"This asks about {place} of cross-attention.")
         expect(roles).to_have_count(9)  # eight heads and even attention
+        scroll = checks.locator(".hf-roles-table .hf-scroll")
+        page.set_viewport_size({"width": 1280, "height": 300})  # as low as for a model of many heads
+        assert scroll.evaluate(
+            "e => e.clientHeight < e.scrollHeight && e.clientHeight <= 0.6 * innerHeight + 1"
+        )
+        page.set_viewport_size({"width": 1280, "height": 900})
         expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
         expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
         expect(checks).to_contain_text(f"is measured on {ablation_panel.EXAMPLES} held-out examples")
