@@ -14,6 +14,7 @@ from hf_attn.checkpoints.validate import CONFIG, read_json
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.hub.external_models import open_model
 from hf_attn.interpret.attention_maps import refuse_without_attention
+from hf_attn.interpret.model_inputs import read_ids
 from hf_attn.interpret.token_labels import is_byte_level, name_tokens
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -82,10 +83,7 @@ class LoadedModel:
             return " ".join(map(str, ids))
         if self.task is None:
             return self.tokenizer.decode(ids, skip_special_tokens=True)
-        text = self.task.decode(ids)
-        for symbol, word in self.words.items():
-            text = text.replace(symbol, word)
-        return text
+        return self.task.name_words(self.task.decode(ids), self.words)
 
     @property
     def most_read(self) -> int | None:
@@ -261,16 +259,6 @@ class ModelCatalog:
         if found.revision:
             weights = f"{label.partition('@')[0]} at revision {found.revision[:7]}"
         yield LoadedModel(chosen, found.model, found.tokenizer, found.task, weights, revision=found.revision)
-
-
-def read_ids(text: str, size: int) -> list[int]:
-    """Ids that a person wrote for a model without a tokenizer; ValueError where they are none."""
-    words = text.replace(",", " ").split()
-    if not words or not all(word.isdecimal() and int(word) < size for word in words):
-        raise ValueError(
-            f"This model came without a tokenizer: write ids from 0 to {count(size - 1)}, for example 5 12 7."
-        )
-    return [int(word) for word in words]
 
 
 @functools.lru_cache(maxsize=64)

@@ -438,7 +438,7 @@ declare namespace Board {
   /** The answer to a question: before and after, and held-out. */
   interface AblationChange {
     what: string;
-    option: string;  // of `hf-attn ablate`
+    option: string;  // of `hf-attn ablate`; empty where it does not take the model
     is_shorter: boolean;  // the input
     before: AblationAnswer;
     after: AblationAnswer;

@@ -5,7 +5,7 @@ encoder-decoder of each token that it writes. So a model that names no task can 
 write, and a word that decides another is found by taking it away.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from hf_attn.analysis.ablation import Trial, leave_out, refuse_queries, refuse_t
 from hf_attn.generation.decoders import find_start, is_decoder_only
 from hf_attn.generation.generate import check_source, evaluating
 from hf_attn.interpret.interventions import intervening_by_row
+from hf_attn.interpret.model_inputs import read_example
 
 NEXT, MASKED, WRITTEN = "next", "masked", "written"
 
@@ -58,7 +59,7 @@ def find_prediction(model: PreTrainedModel) -> str:
 @torch.no_grad()
 def predict_tokens(
     model: PreTrainedModel,
-    input_ids: torch.Tensor,
+    input_ids: torch.Tensor | Mapping[str, Any],
     trials: Sequence[Trial] = (),
     target_ids: torch.Tensor | None = None,
 ) -> list[Prediction]:
@@ -66,7 +67,7 @@ def predict_tokens(
 
     Args:
         model: one that has a head over its vocabulary.
-        input_ids: [1, S] ids.
+        input_ids: [1, S] ids, or what a tokenizer returns for one text.
         trials: what is changed of the attention, or left out of the text.
         target_ids: [1, T] ids that an encoder-decoder writes: N = T places, each given those before it; of
             other models N = S, and there is none.
@@ -76,20 +77,20 @@ def predict_tokens(
             a place that the text or the model has not.
     """
     inputs = read_arguments(model, input_ids, target_ids)
-    source = inputs["input_ids"]
+    source, written = inputs["input_ids"], inputs.get("decoder_input_ids")
     tried = [Trial(), *trials]
     for trial in tried:
         refuse_trial(trial, source.shape[1], model)
-    refuse_queries(tried, source.shape[1] if target_ids is None else target_ids.shape[1])
+    refuse_queries(tried, (source if written is None else written).shape[1])
     # padding behind the text moves no position, and no causal model reads it
     ids, mask = leave_out(model, source[0], [trial.without for trial in tried], "right")
     inputs |= {"input_ids": ids, "attention_mask": mask}
-    if target_ids is not None:
-        inputs["decoder_input_ids"] = inputs["decoder_input_ids"].expand(len(tried), -1)
+    if written is not None:
+        inputs["decoder_input_ids"] = written.expand(len(tried), -1)
     with intervening_by_row(model, [trial.interventions for trial in tried]), evaluating(model):
         logits = model(**inputs).logits
     log_p = logits.float().log_softmax(-1).cpu()
-    rows = list(log_p) if target_ids is not None else _put_back(log_p, source.shape[1], tried)
+    rows = list(log_p) if written is not None else _put_back(log_p, source.shape[1], tried)
     whole = rows[0]
     p = whole.exp()
     return [
@@ -104,16 +105,21 @@ def predict_tokens(
 
 
 def read_arguments(
-    model: PreTrainedModel, input_ids: torch.Tensor, target_ids: torch.Tensor | None
+    model: PreTrainedModel, input_ids: torch.Tensor | Mapping[str, Any], target_ids: torch.Tensor | None
 ) -> dict[str, Any]:
-    """What a model that expects tokens is given of one text [1, S] and what it writes [1, T].
+    """What a model that expects tokens is given of one text and what it writes, both [1, …].
 
     ValueError where it has no head over its vocabulary, or the target is missing or not read.
     """
-    check_source(input_ids, None)
     kind = find_prediction(model)
     if not kind:
         raise ValueError(f"{type(model).__name__} has no head over its vocabulary, so it expects no token.")
+    if isinstance(input_ids, Mapping):
+        input_ids, labels, types = read_example(model, input_ids)
+        if types is not None:
+            raise ValueError("input_ids has token_type_ids of two texts: give one text.")
+        target_ids = labels if target_ids is None and kind == WRITTEN else target_ids
+    check_source(input_ids, None)
     if (target_ids is None) == (kind == WRITTEN):
         wanted = "give the ids that it writes, [1, T]" if kind == WRITTEN else "leave it out"
         raise ValueError(f"target_ids={target_ids!r}: {type(model).__name__} has its answer so: {wanted}.")

@@ -7,8 +7,9 @@ is listed, and what comes out of x_L is the model's own answer.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -46,7 +47,9 @@ class Patching:
 
 
 def logit_lens(
-    model: PreTrainedModel, input_ids: torch.Tensor, target_ids: torch.Tensor | None = None
+    model: PreTrainedModel,
+    input_ids: torch.Tensor | Mapping[str, Any],
+    target_ids: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """What the model would expect at each place, were x_l its last layer's: log p, [L + 1, N, V].
 
@@ -54,7 +57,7 @@ def logit_lens(
 
     Args:
         model: one that has a head over its vocabulary, as `predict_tokens` takes it.
-        input_ids: [1, S] ids.
+        input_ids: [1, S] ids, or what a tokenizer returns for one text.
         target_ids: [1, T] ids that an encoder-decoder writes, whose decoder is then looked at: N = T; of
             other models N = S, and there is none.
 
@@ -62,7 +65,7 @@ def logit_lens(
         ValueError: a model without such a head or such layers, or a target that is missing or not read.
     """
     arguments = read_arguments(model, input_ids, target_ids)
-    layers = find_layers(model, of_target=target_ids is not None)
+    layers = find_layers(model, of_target="decoder_input_ids" in arguments)
     streams = _read_streams(model, layers, arguments)
     found = []
     for part in streams.split(ROWS):

@@ -61,7 +61,11 @@ def evaluate_checkpoint(
         Literal["held-out", "validation"], typer.Option(help="Split to measure on.")
     ] = "held-out",
     by: Annotated[
-        str | None, typer.Option(help="Also report by size: length, digits, depth, words or tokens.")
+        str | None,
+        typer.Option(
+            help="Also report by size: length, digits, depth, words, tokens, letters, pairs, open brackets, "
+            "wraps or kind, whichever the task has."
+        ),
     ] = None,
     examples: Annotated[int, typer.Option(min=1, help="Number of examples, at most.")] = 1000,
     threads: Annotated[int, THREADS] = 1,
@@ -134,10 +138,12 @@ def generate(
             max_new_tokens=learned.max_target_tokens,
             **settings,
         )
-        prediction = learned.decode(written.ids)
-        names_class = not loaded.model.can_generate()
-        tokens = [prediction] if names_class else learned.decode_symbols(written.ids)
+        prediction, words = learned.decode(written.ids), learned.stand_ins(text)
         correct = learned.verify(text, prediction).correct
+        prediction = learned.name_words(prediction, words)
+        names_class = not loaded.model.can_generate()
+        symbols = [prediction] if names_class else learned.decode_symbols(written.ids)
+        tokens = [words.get(symbol, symbol) for symbol in symbols]
         judged = {True: "right", False: "wrong", None: ""}[correct]
         if as_json:
             figures: dict = {"correct": correct, "tokens": tokens, "score": written.score}
@@ -160,10 +166,10 @@ name_keywords(generate, {name: _option_of(row) for name, row in list_parameters(
 
 def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:
     """One of a beam search's answers, judged; `score` divides by the length, `log_probability` does not."""
-    prediction = task.decode(answer.ids)
+    prediction, words = task.decode(answer.ids), task.stand_ins(text)
     return {
-        "prediction": prediction,
-        "tokens": task.decode_symbols(answer.ids),
+        "prediction": task.name_words(prediction, words),
+        "tokens": [words.get(symbol, symbol) for symbol in task.decode_symbols(answer.ids)],
         "log_probability": answer.log_probability,
         "score": answer.score,
         "correct": task.verify(text, prediction).correct,
@@ -174,7 +180,10 @@ def attention(
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Model folder, or Hub id.")],
     text: Annotated[
         str,
-        typer.Argument(metavar="TEXT", help="Source text, as the task writes it; or the path of an image."),
+        typer.Argument(
+            metavar="TEXT",
+            help="Source text, as the task writes it; path of an image; ids for a model without tokenizer.",
+        ),
     ],
     output: Annotated[
         Path,
@@ -189,7 +198,8 @@ def attention(
     target: Annotated[
         str | None,
         typer.Option(
-            help="Target text (default: what the model generates; of others' causal models nothing)."
+            help="Target text (default: what the model generates; nothing for a language model, whose text "
+            "is read alone)."
         ),
     ] = None,
     threads: Annotated[int, THREADS] = 1,
@@ -203,6 +213,7 @@ def attention(
 
     from hf_attn.architectures.settings import name_task
     from hf_attn.hub.external_models import open_model
+    from hf_attn.interpret.model_inputs import read_ids
     from hf_attn.viz.attention_view import show_attention
     from hf_attn.viz.draw_map import check_suffix
 
@@ -216,6 +227,10 @@ def attention(
             view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
         elif loaded.model.main_input_name == "pixel_values":
             view = show_attention(loaded.model, loaded.tokenizer, _open_image(text), target)
+        elif loaded.tokenizer is None:
+            size = loaded.model.get_input_embeddings().num_embeddings
+            written = target and read_ids(target, size)
+            view = show_attention(loaded.model, None, read_ids(text, size), written)
         else:
             view = show_attention(loaded.model, loaded.tokenizer, text, target)
         name = loaded.path.resolve().name if loaded.path.is_dir() else checkpoint
@@ -228,8 +243,12 @@ def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | N
     """A view of a model that learned a task here, with the known answer where there is one."""
     from hf_attn.interpret.attention_maps import attention_maps
     from hf_attn.interpret.model_inputs import refuse_target
+    from hf_attn.tasks.base import TEXT
     from hf_attn.viz.attention_view import AttentionView
 
+    if task.kind == TEXT and target is None:  # each row is of a token itself
+        maps = attention_maps(loaded.model, task.encode(text), "", tokenizer=loaded.tokenizer)
+        return AttentionView(maps, text, truth=task.alignment("", task.join_target(task.split_source(text))))
     if not (writes := loaded.model.can_generate()):
         refuse_target(loaded.model, target)
     written = None if target is None else _read_target(task, target)

@@ -78,6 +78,16 @@ def read_image(inputs, processor=None, row: int | None = None) -> torch.Tensor:
     return inputs[_choose_row("input", "images", len(inputs), row)].unsqueeze(0)
 
 
+def read_ids(text: str, size: int) -> list[int]:
+    """Ids that a person wrote for a model without a tokenizer; ValueError where they are none."""
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isdecimal() and int(word) < size for word in words):
+        raise ValueError(
+            f"This model came without a tokenizer: write ids from 0 to {size - 1:,}, for example 5 12 7."
+        )
+    return [int(word) for word in words]
+
+
 def _read_ids(name: str, given, tokenizer, row: int | None) -> tuple[torch.Tensor, torch.Tensor]:
     """(ids [1, L] without padding, is_token [L with padding]) of the `name`, "input" or "target"."""
     if isinstance(given, str):

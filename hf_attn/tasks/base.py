@@ -347,6 +347,12 @@ class Task(ABC):
         """Symbols of this text that stand for words of it that the task does not know, with these words."""
         return {}
 
+    def name_words(self, written: str, stand_ins: Mapping[str, str]) -> str:
+        """What was written, with a person's words in place of the symbols that stand for them."""
+        for symbol, word in stand_ins.items():
+            written = written.replace(symbol, word)
+        return written
+
     def suits(self, text: str) -> bool:  # noqa: ARG002
         """Whether a text that can be read is one that a person would give to this task."""
         return True

@@ -5,6 +5,7 @@ import torch
 
 from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.predictions import find_prediction, predict_tokens
+from hf_attn.analysis.residual_stream import logit_lens
 from hf_attn.generation.decoders import find_start
 from hf_attn.interpret.interventions import Intervention, intervening
 from tests.support.checks import build_classifier, build_seq2seq
@@ -56,6 +57,25 @@ def test_distributions_are_those_of_the_model_whole_changed_and_without_a_token(
         assert without.total_variation[1].isnan()
         left = left[[0, 2, 3, 4, 5]]
     torch.testing.assert_close(left, shorter, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
+def test_what_a_tokenizer_returns_is_read_as_its_ids_are(name):
+    (model, tokenizer), (_, target, _) = build_native(name), build(name)
+    given = tokenizer("the cat sat", return_tensors="pt")
+    assert given["input_ids"].shape[1] > 1
+    for read in (
+        lambda ids: predict_tokens(model, ids, (), target)[0].log_probabilities,
+        lambda ids: logit_lens(model, ids, target),
+    ):
+        torch.testing.assert_close(read(given), read(given["input_ids"]))
+    padded = {
+        "input_ids": [[*given["input_ids"][0].tolist(), 0]],
+        "attention_mask": [[*given["attention_mask"][0].tolist(), 0]],
+    }
+    torch.testing.assert_close(logit_lens(model, padded, target), logit_lens(model, given, target))
+    with pytest.raises(ValueError, match="holds 2 rows"):
+        predict_tokens(model, tokenizer(["the cat", "sat"]), (), target)
 
 
 def test_models_say_what_they_predict():

@@ -186,12 +186,20 @@ def test_others_models_write_nothing_unasked_and_say_what_they_expect(others, mo
         if name != "t5":
             assert lens["kinds"][kind]["rows"] == lens["kinds"][kind]["cols"]
         answer = ask(session, "head", kind=kind, layer=1, head=1)["answer"]
+        assert answer["option"] == ""  # `hf-attn ablate` refuses a model without a task
         assert max(moved[1] for moved in answer["moved"]) > 0
         monkeypatch.chdir(Path(others[name]).parent)  # the lines name the folder alone
         run = run_lines(answer)
         assert run.changed.total_variation.tolist() == pytest.approx(
             [m[1] for m in answer["moved"]], abs=1e-6
         )
+
+
+def test_what_to_look_for_is_behind_a_word_or_in_its_place(others):
+    for name, place in (("gpt2", "behind each word"), ("bert", "in place of each word")):
+        said = explore.choose_fields(opened(others[name]), {"checkpoint": others[name]})["look_for"]
+        assert place in said
+        assert ("earlier" in said) == (name == "gpt2")
 
 
 def test_writing_on_is_a_press_away(others):

@@ -48,6 +48,15 @@ def twice():
     return session
 
 
+def test_a_validation_that_is_older_than_the_last_step_says_of_which_step_it_is():
+    session, _ = finished(steps="4")
+    run = session.run
+    assert "step" not in dict(row_of(run)["results"])["Validation"]
+    time, last = run.points[-1]
+    run.points[-1] = time, last | {"validation": None}  # stopped before it was measured again
+    assert dict(row_of(run)["results"])["Validation"].endswith(f"at step {run.points[-2][1]['step']}")
+
+
 # ---------------------------------------------------------------- again
 
 

@@ -27,6 +27,12 @@ def test_a_removed_head_changes_the_answer_shown(chromium, served_app):
         lens.get_by_role("button", name=place).click()
         expect(checks.locator(".hf-meant")).to_have_text(f"This asks about {place} of cross-attention.")
         expect(roles).to_have_count(9)  # eight heads and even attention
+        scroll = checks.locator(".hf-roles-table .hf-scroll")
+        page.set_viewport_size({"width": 1280, "height": 300})  # as low as for a model of many heads
+        assert scroll.evaluate(
+            "e => e.clientHeight < e.scrollHeight && e.clientHeight <= 0.6 * innerHeight + 1"
+        )
+        page.set_viewport_size({"width": 1280, "height": 900})
         expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
         expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
         expect(checks).to_contain_text(f"is measured on {ablation_panel.EXAMPLES} held-out examples")
@@ -111,6 +117,8 @@ def test_a_sentence_is_read_by_the_english_model_and_one_word_decides_another(ch
         rows = panel.locator(".hf-shares tbody tr")
         expect(rows).to_have_count(4)
         expect(rows.nth(2)).to_contain_text("where no head may read the deciding word")
+        read_aloud = page.locator("#checks-board .hf-sr[aria-live]")
+        expect(read_aloud.filter(has_text="Without layer")).not_to_have_count(0)
         expect(panel.locator(".hf-bar-key")).to_contain_text("whole model")
         layers = page.locator(".hf-layers")
         layers.get_by_role("button", name="Logit lens").click()
@@ -121,3 +129,7 @@ def test_a_sentence_is_read_by_the_english_model_and_one_word_decides_another(ch
         layers.get_by_role("button", name="Patch", exact=True).click()
         expect(layers.locator("tbody tr").nth(3)).to_contain_text("into layer 1")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.locator("#explore-text input, #explore-text textarea").fill("the cat sat")
+        page.locator("#explore-text input, #explore-text textarea").press("Enter")
+        expect(page.locator("#explore-board")).to_contain_text("the cat sat")
+        expect(read_aloud.filter(has_text=re.compile("."))).to_have_count(0)  # it was of another text

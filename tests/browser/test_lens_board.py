@@ -89,6 +89,19 @@ def test_several_tokens_are_averaged_listed_and_named(lens):
     assert page.locator(".hf-tok.query").all_text_contents() == ["w1", "w4"]
 
 
+def test_the_chosen_head_of_many_layers_is_brought_into_view(lens):
+    value, _ = random_value()
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), (48, 8, 4))
+    words = list("abcd")
+    kind = {"maps": pack(weights), "shape": list(weights.shape), "rows": words, "cols": words}
+    page = lens({**value, "kinds": {"encoder": kind}, "layer": 47, "head": 7})
+    seen = """() => { const [a, b] = [".hf-glance .hf-scroll", ".hf-grid [aria-pressed=true]"]
+        .map(css => document.querySelector(css).getBoundingClientRect());
+        return a.top <= b.top + 1 && b.bottom <= a.bottom + 1; }"""
+    page.wait_for_function(seen)
+    assert page.evaluate("scrollY") == 0
+
+
 def test_the_mean_of_a_layers_heads_is_a_choice(lens):
     value, weights = random_value()
     page = lens(value)

@@ -78,6 +78,39 @@ def test_a_model_of_somebody_else_is_shown_as_in_python(gpt2, tmp_path, capsys):
     assert "layer 0, head 3" in picture.read_text()
 
 
+def test_a_language_model_reads_the_text_alone_with_rows_of_its_own_words(tmp_path, capsys):
+    sentences = Path(__file__).parents[2] / "model_cards" / "attn-sentences"
+    text, page = "the cat sat on the mat because it was tired . the tired", tmp_path / "maps.html"
+    assert in_process(capsys, "attention", sentences, text, "--output", page)[0] == 0
+    value = value_in(page.read_text())
+    shown = value["kinds"]["decoder"]
+    assert shown["rows"] == shown["cols"] == ["<s>", *text.split()]
+    assert shown["truth"][-1][1 + text.split().index("cat")] == 1
+    assert value["title"] == f"attn-sentences: {text}"
+    table = tmp_path / "map.csv"
+    assert in_process(capsys, "attention", sentences, text, "--output", table)[0] == 0
+    assert table.read_text().splitlines()[-1].startswith("tired,")
+    written = tmp_path / "written.npz"
+    in_process(capsys, "attention", sentences, text, "--target", "cat was", "--output", written)
+    with np.load(written, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist()[-2:] == ["cat", "was"]
+
+
+def test_a_model_without_a_tokenizer_reads_ids(tmp_path, capsys):
+    build_native("gpt2")[0].save_pretrained(tmp_path / "bare")
+    asked, path = ("attention", tmp_path / "bare"), tmp_path / "maps.npz"
+    assert in_process(capsys, *asked, "5 12 7", "--output", path)[0] == 0
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist() == arrays["source_tokens"].tolist() == ["5", "12", "7"]
+    assert in_process(capsys, *asked, "5 12 7", "--target", "3, 4", "--output", path)[0] == 0
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist()[-2:] == ["3", "4"]
+    for wrong in ("the cat", "5 9999"):
+        code, _, said = in_process(capsys, *asked, wrong, "--output", path)
+        assert code == 2
+        assert "write ids from 0 to 297, for example 5 12 7" in " ".join(said.split())
+
+
 def test_an_image_is_given_by_its_path(tmp_path, capsys):
     build_vit().save_pretrained(tmp_path / "vit")
     ViTImageProcessorPil(size={"height": 24, "width": 32}).save_pretrained(tmp_path / "vit")

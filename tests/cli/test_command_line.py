@@ -428,6 +428,19 @@ def test_generate_prints_a_line_a_text(tiny_checkpoint, capsys):
     assert -1 < rows[0]["score"] <= 0
 
 
+def test_generate_writes_a_word_that_the_task_does_not_know_as_it_was_given(capsys):
+    checkpoint = Path(hf_attn.__file__).parents[1] / "model_cards" / "attn-sentences"
+    text = "the zork saw the blim . the"
+    beams = ("--strategy", "beam", "--num-beams", "4", "--json")
+    code, out, errors = in_process(capsys, "generate", checkpoint, text, *beams)
+    (row,) = rows_of(out)
+    assert code == 0, errors
+    written = [row, *row["beams"]]
+    assert any({"zork", "blim"} & set(one["tokens"]) for one in written)
+    assert any(word in one["prediction"] for one in written for word in ("zork", "blim"))
+    assert "<new" not in out
+
+
 def test_bytes_that_are_no_text_are_read_as_replacement_characters(capsys):
     checkpoint = Path(hf_attn.__file__).parents[1] / "model_cards" / "attn-docstring-topics"
     code, out, _ = in_process(capsys, "generate", str(checkpoint), "read \udcff the file", "--json")

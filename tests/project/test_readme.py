@@ -12,6 +12,8 @@ import yaml
 
 import hf_attn
 from docs import command_line
+from hf_attn.checkpoints.save_load import BUNDLED, list_checkpoints
+from hf_attn.tasks import TASKS
 from hf_attn.textbooks import DOCUMENTS
 from tests.support.commands import in_process
 
@@ -88,6 +90,20 @@ def test_the_tour_s_python_runs_as_written(printed_by, code):
 def test_the_tour_has_what_it_is_said_to_have():
     assert [language for language, _ in BLOCKS] == ["bash", "python", "python"]
     assert README.count("\n") <= 180
+
+
+def test_every_bundled_checkpoint_is_counted_and_every_task_has_a_row():
+    bundled, reference = len(list_checkpoints(BUNDLED)), (ROOT / "docs" / "reference.md").read_text("utf-8")
+    assert bundled == 10
+    assert "the ten bundled checkpoints" in README
+    assert "Ten are bundled in" in reference
+    rows = re.findall(r"^\| (`.*?) \|", reference.partition("## Models")[0], re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(TASKS)
+
+
+def test_the_help_of_eval_names_what_each_task_is_told_apart_by():
+    (told,) = re.findall(r"Also report by size: (.*?)\.", command_line.write_page())
+    assert all(task.size_name in told for task in TASKS.values()), told
 
 
 def test_the_two_commands_are_targets_of_the_makefile():

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_attn import AttnSeq2SeqForConditionalGeneration, build_model, build_task
+from hf_attn import AttnSeq2SeqForConditionalGeneration, build_model, build_task, save_checkpoint
 from tests.support.checks import assert_close
+from tests.support.commands import in_process
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text(encoding="utf-8")
 (SCRIPT,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -63,6 +64,16 @@ def test_weights_shared_out_over_two_processes_learn_as_whole_ones_and_are_saved
     saved = AttnSeq2SeqForConditionalGeneration.from_pretrained(tmp_path / "runs" / "sharded")
     for name, weight in saved.state_dict().items():
         assert_close(weight, weights[name], tolerance=1e-4)
+
+
+def test_what_the_page_saves_for_our_commands_is_read_by_them(tmp_path, monkeypatch, capsys):
+    (saving,) = re.findall(r"`(save_checkpoint\(.*?\))`", PAGE)
+    task = build_task("copy", max_length=5)
+    model = build_model(task, task.recipe, seed=0)
+    monkeypatch.chdir(tmp_path)
+    eval(saving, {"save_checkpoint": save_checkpoint, "task": task, "whole_model": model})
+    code, printed, errors = in_process(capsys, "eval", "runs/sharded", "--examples", "4", "--json")
+    assert (code, '"task": "copy"' in printed) == (0, True), errors
 
 
 @pytest.mark.slow  # test_standard_tools.py has two processes by torch's launcher

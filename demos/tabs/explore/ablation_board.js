@@ -201,6 +201,7 @@ const answerOf = host => {
     if (key === drawn) return; // only the held-out part has changed
     drawn = key;
     if (!answer) {
+      said.say("");
       const what = view.predictions ? "what is expected at each place is" : "the answers with and without are";
       const why = view.no_answer || `After Ask, ${what} compared here, symbol by symbol.`;
       box.replaceChildren(el("p", "hf-blank", why));
@@ -225,7 +226,9 @@ const answerOf = host => {
         "hf-hint",
         `Total variation, 0 to 1${several && !isText ? ", each after the first answer's symbols before it" : ""}.`,
       ),
-      el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
+      answer.option
+        ? el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`))
+        : "",
       take.row,
       take.below,
     );

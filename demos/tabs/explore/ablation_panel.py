@@ -149,7 +149,7 @@ def describe(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) 
     trial = build_trial(pick)
     return {
         "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
-        "option": ablate_option(trial, pick.seed),
+        "option": ablate_option(trial, pick.seed) if opened.task is not None else "",  # it needs a task
         "is_shorter": bool(trial.without),
         "held_out": refuse_counting(opened, trial) or {"status": RUNNING},
     }

@@ -154,6 +154,7 @@ const predictionsPanel = (host, { take }) => {
   const show = () => {
     const expected = view?.predictions;
     panel.section.hidden = !expected;
+    if (!view?.answer) said.say("");
     if (!expected) return;
     const at = place();
     const after = view.answer?.places ? view.answer.places[at] : undefined;

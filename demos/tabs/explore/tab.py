@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from hf_attn.analysis.predictions import NEXT, WRITTEN
+from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN
 from hf_attn.generation.generate import generate_answer
 
 from ...core.events import Event, Kind, Place
@@ -41,6 +41,7 @@ LOOK_FOR_CLASS = (
     "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
 )
 LOOK_FOR_TEXT = "what is expected behind each word, and the earlier word without which it is another."
+LOOK_FOR_MASKED = "what is expected in place of each word, and the word without which it is another."
 HINT = "what the model writes itself"
 WRITTEN_ON = 20  # tokens
 WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
@@ -195,7 +196,7 @@ def choose_fields(session: Session, values: dict[str, object]) -> dict:
     opened = session.catalog.glance(session, values["checkpoint"])
     look_for = LOOK_FOR_CLASS if opened and not opened.model.can_generate() else LOOK_FOR
     if opened and opened.predicts:
-        look_for = LOOK_FOR_TEXT
+        look_for = LOOK_FOR_MASKED if opened.predicts == MASKED else LOOK_FOR_TEXT
     shown, predicts = opened is None or opened.takes_target, opened.predicts if opened else ""
     hint = "its first token alone" if predicts else HINT
     return {

@@ -189,7 +189,11 @@ def results_of(run: TrainingJob) -> list[list[str]]:
     results["Seconds"] = f"{run.seconds:.1f}"
     results["Tokens a second"] = formatting.count(round(points[-1]["tokens_per_second"])) if points else "–"
     results["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
-    results["Validation"] = "–" if run.validation is None else formatting.percent(run.validation)
+    results["Validation"] = "–"
+    if run.validation is not None:
+        measured = max(point["step"] for point in points if point["validation"] is not None)
+        older = "" if measured == run.step else f" at step {formatting.count(measured)}"
+        results["Validation"] = f"{formatting.percent(run.validation)}{older}"
     results["Held-out"] = "–"
     if run.evaluation is not None:
         score = run.evaluation.overall

@@ -15,7 +15,7 @@ import { term } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { filmStrip } from "../../../hf_attn/viz/web/plots/film_strip.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
-import { curveKey, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { curveKey, lastBefore, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { predictions } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { trainState } from "./train_state.js";
 
@@ -56,7 +56,9 @@ const figures = host => {
     const over = ["finished", "stopped", "error"].includes(state.status);
     put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
     put("Loss", number(measuredAt(loss, step) ?? NaN, 3));
-    put("Validation", percent(measuredAt(validation, step) ?? NaN));
+    const measured = lastBefore(validation, step);
+    const older = measured && measured[0] < step ? ` at step ${count(measured[0])}` : "";
+    put("Validation", percent(measured?.[1] ?? NaN), older);
     put("Held-out", percent(state.heldOut?.share ?? NaN));
     put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
     write(values.Left.label, over ? "Took" : "Left");

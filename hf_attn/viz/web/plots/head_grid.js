@@ -19,6 +19,15 @@ const headGrid = (host, { onPick }) => {
   host.append(scroll);
   let o = null;
   let presses = [];
+  let shown = ""; // the place that was chosen last
+
+  /** Scroll the grid alone, never the page, until a press stands in it. */
+  const bringIntoView = press => {
+    const [box, at] = [scroll.getBoundingClientRect(), press.getBoundingClientRect()];
+    const past = (from, to, low, high) => Math.min(0, from - low) || Math.max(0, to - high);
+    scroll.scrollTop += past(at.top, at.bottom, box.top, box.bottom);
+    scroll.scrollLeft += past(at.left, at.right, box.left, box.right);
+  };
 
   const layerAt = l => (o.layers?.[l] ?? l) + 1;
   const headAt = h => (o.heads?.[h] ?? h) + 1;
@@ -83,6 +92,9 @@ const headGrid = (host, { onPick }) => {
     o = next;
     if (!sameShape) build();
     if (!sameMaps) paint();
+    const place = `${o.layer} ${o.head}`;
+    const moved = !sameShape || place !== shown;
+    shown = place;
     presses.forEach(({ press, l, h }) => {
       const chosen = l === o.layer && h === o.head;
       const pressed = String(chosen || Boolean(o.wholeRow && l === o.layer));
@@ -91,6 +103,8 @@ const headGrid = (host, { onPick }) => {
       if (press.getAttribute("aria-pressed") !== pressed) press.setAttribute("aria-pressed", pressed);
       if (press.tabIndex !== stop) press.tabIndex = stop;
     });
+    const press = presses.find(p => p.l === o.layer && p.h === o.head)?.press;
+    if (moved && press) bringIntoView(press);
   };
   return { update };
 };

@@ -284,4 +284,4 @@ const dashLine = ({ colour, dash }) => {
 /** One entry of the legend. */
 const curveKey = (name, colour, dash) => el("span", "", dashLine({ colour, dash }), name);
 
-export { ACCURACY, curveKey, dashLine, lineChart, measuredAt, seriesStyle, sparkline };
+export { ACCURACY, curveKey, dashLine, lastBefore, lineChart, measuredAt, seriesStyle, sparkline };
