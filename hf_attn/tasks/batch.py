@@ -40,19 +40,14 @@ class Batch:
         return self.input_ids.gather(1, order), self.attention_mask.gather(1, order)
 
     def joined(self) -> dict[str, torch.Tensor]:
-        """For a model that reads one sequence, source `</s>` target `</s>`: the target is learned.
-
-        There is a mask only where a source is padded: what stands behind a target, no token of it sees.
-        """
+        """For a model that reads one sequence, source `</s>` target `</s>`: the target is learned."""
         ids, mask = self.prompt()
         is_target = self.labels != IGNORED
-        joined = {
+        return {
             "input_ids": torch.cat((ids, self.labels.masked_fill(~is_target, PAD)), dim=1),
             "labels": torch.cat((torch.full_like(ids, IGNORED), self.labels), dim=1),
+            "attention_mask": torch.cat((mask, is_target.long()), dim=1),
         }
-        if self.attention_mask is not None:
-            joined["attention_mask"] = torch.cat((mask, is_target.long()), dim=1)
-        return joined
 
     def __getitem__(self, rows) -> "Batch":
         mask = None if self.attention_mask is None else self.attention_mask[rows]
