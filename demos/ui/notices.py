@@ -15,8 +15,7 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 <rect x="16" y="16" width="6" height="6" rx="1"/></g>\
 <g fill="var(--hf-line)"><rect x="16" width="6" height="6" rx="1"/>\
 <rect y="16" width="6" height="6" rx="1"/></g>\
-</svg>hf_attn</b>\
-<span>Every number of an attention layer</span></div>"""
+</svg>hf_attn</b></div>"""
 
 
 def look_for(sentence: str) -> str:
