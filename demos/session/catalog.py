@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN, find_prediction
@@ -160,6 +161,12 @@ class LoadedModel:
     def label(self, symbols: Sequence[str]) -> list[str]:
         """Name symbols for people, those that stand for a visitor's word by that word."""
         return label_tokens([self.words.get(symbol, symbol) for symbol in symbols])
+
+    def name_likeliest(self, log_probabilities: torch.Tensor, most: int) -> list[list]:
+        """[token, p] of the likeliest in a distribution over the vocabulary, [V]."""
+        found = log_probabilities.topk(min(most, len(log_probabilities)))
+        names = self.labels(found.indices.tolist())
+        return [[name, p] for name, p in zip(names, found.values.exp().tolist(), strict=True)]
 
     @property
     def origin(self) -> str:

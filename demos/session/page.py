@@ -200,6 +200,8 @@ class Page:
     tabs: gr.Tabs | None = None  # of the page
     runs: gr.HTML | None = None  # the table of runs
     note: gr.HTML | None = None  # Train's line about the current run
+    # Attention's button that takes its head away in Explore, and the fields that say which
+    away: tuple[gr.Button, Parts] | None = None
     # the event after which a page that is loaded again has what its visitor had
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)  # events after which a visitor's runs have changed

@@ -74,6 +74,20 @@ declare namespace Board {
     apart: number;
   }
 
+  /** The likeliest tokens or classes: [name, p] of each row of the map, or one for all rows. */
+  interface Likeliest {
+    title: string;
+    of: number;  // how many there are in all
+    rows: [string, number][][];
+  }
+
+  /** What a model makes of an input: the tree that it writes, what it holds for likeliest, or its answer in a line. */
+  interface Result {
+    tree: ParseNode | null;
+    likeliest: Likeliest | null;
+    line: string;
+  }
+
   /** The map of one head, one cell's arithmetic, and the figures of its text. Event `pick`: a PickEvent. */
   interface AttentionValue {
     id: number;  // of this map
@@ -94,6 +108,9 @@ declare namespace Board {
     same: LargestDifference;
     printed: PrintedClaim[];
     beside: OtherSentence | null;
+    place: string;  // the head in its model, in words
+    writes: boolean;  // the rows are what is written, one after the other
+    result: Result | null;
   }
 
   /** Another cell of the map that has this id. */

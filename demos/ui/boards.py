@@ -10,12 +10,16 @@ of the component, and a subclass of `core.events.Event` names what was sent: `se
 wired.
 """
 
+import itertools
+
 import gradio as gr
 
 from hf_attn.evaluation.baselines import NAME, Baseline
 from hf_attn.evaluation.metrics import Evaluation
+from hf_attn.tasks.synthetic.parsing import SIGNS, Node
 from hf_attn.viz import web
 
+SHOWN_SIGNS = {"*": "×", "-": "−", "/": "÷"}
 encode_maps, to_json = web.encode_maps, web.to_json
 
 
@@ -47,6 +51,24 @@ def wrong_symbols(symbols, verdict) -> list[bool]:
     """Which symbols are wrong, counted from the last: a verdict may add leading zeros."""
     flags = list(verdict.wrong)[-len(symbols) :] if symbols else []
     return [False] * (len(symbols) - len(flags)) + flags
+
+
+def read_tree(written: Node | None, expected: Node | None) -> dict | None:
+    """The tree as the board draws it: what was written, with the right label wherever another stands."""
+    if written is None and expected is None:
+        return None
+    right = expected.children if expected else ()
+    # below a missing node nothing is drawn
+    pairs = itertools.zip_longest(written.children, right) if written else ()
+    label = written.label if written else "–"
+    sign = SIGNS.get(label)
+    return {
+        "label": label,
+        "sign": SHOWN_SIGNS.get(sign, sign),
+        "children": [read_tree(*pair) for pair in pairs],
+        "wrong": expected is None or label != expected.label,
+        "expected": expected.label if expected else "nothing",
+    }
 
 
 def drop_repeated_predictions(frames: list[dict]) -> list[dict]:

@@ -18,6 +18,16 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 </svg>hf_attn</b></div>"""
 
 
+Part = str | tuple[str, str]  # of a sentence: text, or (tag, text) with b, code or i
+
+
+def headline(parts: list[Part]) -> str:
+    """A screen's one sentence, in large letters."""
+    pieces = [("span", part) if isinstance(part, str) else part for part in parts]
+    inside = "".join(f"<{tag}>{html.escape(plain(text))}</{tag}>" for tag, text in pieces)
+    return f'<h1 class="hf-headline">{inside}</h1>'
+
+
 def look_for(sentence: str) -> str:
     """The tab's one sentence, after the words "Look for"; at most 25 words."""
     return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'

@@ -19,6 +19,7 @@ from demos.tabs.explore import tab as explore
 from demos.tabs.train import form
 from demos.tabs.try_it import answer_view
 from demos.tabs.try_it import tab as trying
+from demos.ui import boards
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.evaluation.metrics import evaluate, find_right, measure_quickly, predict
@@ -73,7 +74,7 @@ def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_ma
 
 def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
     task = build_task("parser")
-    tree = answer_view.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
+    tree = boards.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
     operator = tree["children"][1]
     assert (operator["label"], operator["expected"], operator["wrong"]) == ("SUB", "ADD", True)
     assert (operator["sign"], operator["children"][1]["expected"]) == ("−", "2")

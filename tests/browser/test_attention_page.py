@@ -35,25 +35,28 @@ def products_of(board):
 def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_by_hand(page):
     board = page.locator("#attention-board")
     expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true")
-    expect(board.locator(".hf-pair")).to_have_text("MUL reads *")
+    pair = board.locator(".hf-read-line .hf-pair")
+    expect(pair).to_have_text("MUL reads *")
+    expect(page.locator("#attention-headline")).to_contain_text("To write “MUL” it looks at “*”: 74")
+    page.get_by_role("button", name="Read one number").click()
     expect(board.locator(".hf-ledger tbody tr")).to_have_count(10)
     expect(page.locator("#attention-origin")).to_contain_text("attn-parser")
 
     canvas = board.locator(".hf-map-panel canvas[tabindex='0']")
     box = canvas.bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.75)  # some cell
-    expect(board.locator(".hf-pair")).not_to_have_text("MUL reads *")
+    expect(pair).not_to_have_text("MUL reads *")
     canvas.press("ArrowRight")
     chosen = board.locator(".hf-map-panel [aria-live]").last.inner_text()
     query, key = re.match(r"(\S+) reads (\S+?),", chosen).groups()
-    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads {key}")
+    expect(pair).to_have_text(f"{query} reads {key}")
     products, score = products_of(board)
     assert len(products) == 32
     assert sum(products).quantize(score) == score
     assert score == number(board.locator(".hf-chain output").first.inner_text())
     assert score == number(board.locator(".hf-ledger tr.chosen td").nth(1).inner_text())
     board.locator(".hf-ledger").get_by_role("button", name="*", exact=True).click()
-    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+    expect(pair).to_have_text(f"{query} reads *")
 
     def picture():
         settle(page)
@@ -64,15 +67,16 @@ def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_b
     assert picture() != ringed
     page.evaluate("hfAttn.hideAnswers(false)")
     assert picture() == ringed, "the whole map is drawn anew, though only a cell came last"
-    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+    expect(pair).to_have_text(f"{query} reads *")
 
+    page.get_by_role("button", name="Example:").click()
     page.locator("#attention-text input").fill("x=1+?")
     page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#attention-error [role=alert]")).to_contain_text("?")
-    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+    expect(pair).to_have_text(f"{query} reads *")
 
     page.get_by_role("button", name=WORKED_EXAMPLES["exercise-1"].title).click()
-    expect(board.locator(".hf-pair")).to_have_text("(1,1) reads (1,1)")
+    expect(pair).to_have_text("(1,1) reads (1,1)")
     expect(page.locator("#attention-error [role=alert]")).to_have_count(0)
     board.get_by_role("button", name="0.44", exact=True).click()
     expect(board.locator(".hf-figure-told")).to_contain_text("printed 0.44, computed 0.50: not the same")
@@ -91,11 +95,63 @@ def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_b
     )
 
 
+def test_the_first_screen_holds_sentence_curves_map_and_the_three_steps(chromium, served_app):
+    with open_tab(chromium, served_app, "Attention") as page:
+        parts = ["#attention-headline", ".hf-curves", ".hf-map-panel canvas[tabindex='0']", "#attention-away"]
+        for part in parts:
+            expect(page.locator(part).first).to_be_in_viewport(ratio=1)
+        expect(page.locator(".hf-arithmetic")).to_be_hidden()
+
+
+def test_a_written_token_moves_curves_tree_map_and_line_together(chromium, served_app):
+    with open_tab(chromium, served_app, "Attention") as page:
+        board = page.locator("#attention-board")
+        tokens = board.get_by_role("radiogroup").get_by_role("radio")
+        tokens.nth(3).click()
+        expect(board.locator(".hf-read-line .hf-pair")).to_have_text("ADD reads (")
+        expect(board.locator(".hf-written")).to_have_text("Written so far: 4 of 8.")
+        expect(board.locator(".hf-curve-token.best")).to_have_text("(")
+        page.keyboard.press("End")
+        expect(tokens.last).to_be_focused()
+        expect(board.locator(".hf-written")).to_contain_text("All written")
+        expect(board.locator(".hf-map-panel [aria-live]").last).to_have_text(
+            re.compile("^end reads end, weight")
+        )
+        page.set_viewport_size({"width": 390, "height": 844})
+        settle(page)
+        assert board.locator(".hf-map-panel canvas[tabindex='0']").bounding_box()["y"] <= 420
+
+
+def test_the_words_of_a_sentence_show_what_may_come_next(chromium, served_app):
+    with open_tab(chromium, served_app, "Attention") as page:
+        page.get_by_role("button", name="Example:").click()
+        page.get_by_role("button", name="the cat … it was tired").click()
+        expect(page.locator("#attention-headline")).to_contain_text("guesses the next word: cat, ")
+        first = page.locator("#attention-board .hf-likeliest li").first
+        expect(first).to_contain_text("cat")
+        page.locator("#attention-board").get_by_role("radio", name="because").click()
+        expect(first).to_contain_text("it")
+
+
+def test_the_third_step_takes_the_shown_head_away_in_explore(chromium, served_app):
+    with open_tab(chromium, served_app, "Attention") as page:
+        page.get_by_role("button", name="Example:").click()
+        page.get_by_role("button", name="add two numbers").click()
+        expect(page.locator("#attention-headline")).to_contain_text("153+391 and writes 544, which is right")
+        place = page.locator("#attention-board .hf-map-panel h2 small").inner_text()
+        page.get_by_role("button", name="Take a head away").click()
+        expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
+        checks = page.locator("#checks-board")
+        expect(checks).to_contain_text(f"Without {place} of cross-attention")
+        expect(checks).to_contain_text("200 examples that training never saw")
+        expect(page.locator("#explore-text input, #explore-text textarea")).to_have_value("153+391")
+
+
 def test_one_button_leads_to_a_copy_model_that_learns(page):
     for width in (360, 768, 1280):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.get_by_role("button", name="Train a copy model").click()
+    page.get_by_role("button", name="Watch one learn").click()
     expect(page.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
     expect(page.locator("#train")).to_have_text(re.compile("Training"))
     expect(page.locator("#runs tbody tr")).to_have_count(1)

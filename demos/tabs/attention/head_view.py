@@ -20,6 +20,7 @@ from ...session.model_input import known_alignment
 from ...session.session import Session
 from ...snippets.views import input_arguments, join_lines, model_lines
 from ...ui import formatting, notices
+from . import story
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
 FIRST = ("attn-parser", "attn-addition", "attn-copy")  # what the page opens with, where it is bundled
@@ -60,6 +61,7 @@ class ReadInput:
     heads: ReadHeads  # all of them
     places: tuple[str, ...]  # their maps, each in words like `Settings.place`
     alignment: list[list[int]] | None  # of what is written with the input, where it is known
+    result: dict  # what came of it, as the board draws it
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,20 @@ class HeadView:
     head: Head  # its tensors
     cell: tuple[int, int]  # the one that is explained
     num_heads: int  # how many heads there are to choose from
-    # look_for, origin, title: lines of the page
-    look_for: str
+    headline: list[notices.Part]  # the screen's sentence
+    # origin, title: lines of the page
     origin: str
     title: str
     python: str  # the lines of Python that give the same
     read: ReadInput | None = None  # what the checkpoint made of the input; None for the others
     notice: str = ""  # what is to be known of the map before it is read
     truth: list[list[int]] | None = None  # the known answer in the map's shape, or None
+
+    @property
+    def writes(self) -> bool:
+        """Whether the rows are what the model writes, one after the other."""
+        kind = (self.settings.place or "").split(" ")[0]
+        return self.read is not None and bool(self.read.written) and kind != "encoder"
 
 
 def is_readable(session: Session, chosen: str) -> bool:
@@ -143,10 +151,10 @@ def _view_random(settings: Settings) -> HeadView:
         head,
         (last, int(head.weights[last].argmax())),
         settings.num_heads,
-        look_for=(
-            "how every weight follows from random numbers: the arithmetic is that of a trained model, "
-            "the map means nothing."
-        ),
+        headline=[
+            ("b", "Random weights."),
+            " The arithmetic is that of a trained model, the map means nothing.",
+        ],
         origin=notices.origin(
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
         ),
@@ -171,7 +179,7 @@ def _view_example(settings: Settings) -> HeadView:
         head,
         example.cell,
         example.num_heads,
-        look_for=example.look_for,
+        headline=[("b", "Look for "), example.look_for],
         origin=notices.origin(
             f"“{text.title}”, {example.place}", "as printed there", "CPU, float64", url=text.url
         ),
@@ -206,7 +214,8 @@ def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
     refuse_long("answer", written)
     heads = read_heads(model, source, opened.as_target(written), tokenizer=opened.tokenizer)
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
-    return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written))
+    result = story.read_result(opened, text, source, written)
+    return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written), result)
 
 
 def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | None) -> HeadView:
@@ -227,8 +236,10 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
     rings = maps.align(kind, read.alignment)
     cell = best_cell(head, rings)
     notice = CHANGED if switches_line(original, head) else ""
+    headline = story.tell_cell(head, cell, writes=bool(written) and kind != "encoder")
+    headline = [*story.tell_result(opened, text, written, read.result), *headline, story.POINT]
     if opened.run is not None and opened.run.step == 0:
-        notice = UNTRAINED
+        notice, headline = UNTRAINED, [*story.UNTRAINED]
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = model_lines(opened)
     given = f"{input_arguments(opened, read.source, written)}, tokenizer=tokenizer"
@@ -238,7 +249,7 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
         head,
         cell,
         opened.model.config.num_attention_heads,
-        look_for=describe_cell(head, cell),
+        headline=headline,
         origin=notices.origin_of(opened.model, opened.weights),
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=head_snippet([*imports, "read_head"], lines, original, head),
@@ -282,15 +293,6 @@ def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
     return divmod(int(chosen.argmax()), weights.shape[1])
 
 
-def describe_cell(head: Head, cell: tuple[int, int]) -> str:
-    row, column = (head.rows[cell[0]], head.columns[cell[1]])
-    weight = float(head.weights[cell])
-    reads = f"the row of “{row}”: {formatting.percent(weight)} of its weight falls on “{column}”"
-    if weight < HALF:
-        return f"{reads}; the rest is spread over the others."
-    return f"{reads}, so what comes out is mostly the value of “{column}”."
-
-
 def explain_cell(view: HeadView) -> dict:
     """The chosen cell's arithmetic, with the lines of Python that give it; ValueError where there is none."""
     row, column = view.cell
@@ -321,7 +323,16 @@ def to_value(view: HeadView) -> dict:
         "same": {"largest": apart.largest, "where": where},
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(view),
+        "place": describe_place(view),
+        "writes": view.writes,
+        "result": view.read.result if view.read else None,
     }
+
+
+def describe_place(view: HeadView) -> str:
+    """Where the head stands in its model: layer 2, head 1."""
+    head = f"head {view.settings.head + 1}" if view.num_heads > 1 else "one head"
+    return f"layer {int(view.settings.place.split()[1]) + 1}, {head}" if view.read else head
 
 
 @functools.cache

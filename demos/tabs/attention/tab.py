@@ -4,12 +4,14 @@ Its boards take an `AttentionValue`, a `HandValue` and a `RolesValue` of `ui/boa
 """
 
 import dataclasses
+import html
 from dataclasses import dataclass
 
 import gradio as gr
 
 from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.interpret.random_head import HEADS
+from hf_attn.textbooks import DOCUMENTS
 from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
@@ -17,10 +19,10 @@ from ...core.events import Event, Place
 from ...core.limits import refuse_longer
 from ...session.catalog import ENGLISH
 from ...session.model_input import OFFER
-from ...session.page import EACH_NOW, LAST, LAST_NOW, NOW, Page
+from ...session.page import EACH_NOW, LAST, LAST_NOW, LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
-from ...ui import boards, notices
+from ...ui import boards, formatting, notices
 from . import head_view
 from .head_view import RANDOM, WORKED, HeadView, Settings
 
@@ -34,6 +36,7 @@ ASSETS = (
     "qkv_steps.js",
 )
 LONGEST = 1000  # characters
+LONGEST_LABEL = 24  # characters of the input on the button of the examples
 TYPED = "Sentence or input"
 OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
 GIVEN = "The example's own sentence; random weights read yours"
@@ -43,16 +46,46 @@ FORGOTTEN = {  # what was changed → what no longer holds then
     "place": ("head", "scale", "causal", "hidden"),
     "num_heads": ("head",),
 }
-CHIPS = {"river bank": Settings(RANDOM, BANKS[0]), "cash bank": Settings(RANDOM, BANKS[1])}
-if (BUNDLED / ENGLISH).is_dir():  # the same kind of sentence, learned
-    for label, text in {
-        "fisherman's bank": "the fisherman sat at the bank and watched the",
-        "clerk's bank": "the clerk sat at the bank and watched the",
-        "it was tired": "the cat sat on the mat because it was tired . the tired",
-        "it was soft": "the cat sat on the mat because it was soft . the soft",
-    }.items():
-        CHIPS[label] = Settings(str(BUNDLED / ENGLISH), text)
-CHIPS |= {example.title: Settings(WORKED + name) for name, example in WORKED_EXAMPLES.items()}
+TRAINED = {  # bundled checkpoint → what it does
+    "attn-parser": "parse an expression",
+    "attn-addition": "add two numbers",
+    "attn-copy": "copy",
+    "attn-sort": "sort",
+    "attn-dates": "rewrite a date",
+    "attn-docstring-topics": "name a topic",
+}
+SENTENCES = {
+    "the cat … it was tired": "the cat sat on the mat because it was tired . the tired",
+    "the cat … it was soft": "the cat sat on the mat because it was soft . the soft",
+    "fisherman's bank": "the fisherman sat at the bank and watched the",
+    "clerk's bank": "the clerk sat at the bank and watched the",
+}
+
+
+def list_examples() -> dict[str, dict[str, Settings]]:
+    """Examples by group: trained models, the English one, then the texts by their titles."""
+    groups: dict[str, dict[str, Settings]] = {
+        "Trained models": {
+            label: Settings(str(BUNDLED / name))
+            for name, label in TRAINED.items()
+            if (BUNDLED / name).is_dir()
+        },
+        "English": {text: Settings(str(BUNDLED / ENGLISH), sentence) for text, sentence in SENTENCES.items()},
+    }
+    if not (BUNDLED / ENGLISH).is_dir():
+        del groups["English"]
+    groups["A sentence with random weights"] = {
+        "river bank": Settings(RANDOM, BANKS[0]),
+        "cash bank": Settings(RANDOM, BANKS[1]),
+    }
+    for name, example in WORKED_EXAMPLES.items():
+        group = groups.setdefault(f"“{DOCUMENTS[example.document].title}”", {})
+        group[example.title] = Settings(WORKED + name)
+    return groups
+
+
+EXAMPLES = list_examples()
+UNFOLD = "() => document.querySelector('#attention-board .hf-unfold').click()"
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
 # waits for the Train tab to be there, then presses its button, unless something else is set or under way
@@ -136,8 +169,9 @@ def show_view(session: Session, view: HeadView) -> dict:
     """Updates that show another map; ValueError where it does not have the view's cell."""
     value, state = head_view.to_value(view), session.state(AttentionState)
     state.id, state.view = state.id + 1, view
-    lines = {"look_for": notices.look_for(view.look_for), "origin": view.origin, "error": ""}
-    lines |= {"offer": gr.update(visible=False)}
+    lines = {"headline": notices.headline(view.headline), "origin": view.origin, "error": ""}
+    shown = formatting.shorten(view.settings.text or view.title, LONGEST_LABEL)
+    lines |= {"offer": gr.update(visible=False), "example": gr.update(label=f"Example: {shown}", open=False)}
     fields = {name: gr.update(**change) for name, change in controls(view).items()}
     return {"board": boards.to_json({"id": state.id, **value}), **lines, **fields}
 
@@ -205,8 +239,9 @@ def pick_cell(session: Session, event: PickEvent) -> dict:
         return {"error": notices.field_error(str(error))}
 
 
-def open_chip(session: Session, values: dict[str, object]) -> dict:
-    return answer(session, CHIPS[values["chip"]])
+def opening(settings: Settings):
+    """The handler of an example."""
+    return lambda session: answer(session, settings)
 
 
 def refresh_weights(session: Session, values: dict[str, object]) -> dict:
@@ -277,60 +312,88 @@ def show_roles() -> str:
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
-def build_fields(page: Page, first: HeadView) -> tuple[dict, dict[str, gr.Button], gr.HTML, list]:
-    """Lay the settings out: (fields, buttons, error, chips)."""
-    look = {
-        name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
-        for name, shown in controls(first).items()
-    }
+def build_examples(page: Page, first: HeadView, look: dict) -> dict:
+    """Lay out the menu of examples: an own input, then all others."""
+    parts: dict = {"chips": {}}
+    label = f"Example: {formatting.shorten(first.settings.text or first.title, LONGEST_LABEL)}"
+    with gr.Accordion(label, open=False, elem_id="attention-example", elem_classes="hf-menu") as parts[
+        "example"
+    ]:
+        with gr.Row(elem_classes="hf-ask"):
+            offered = head_view.choices(Session(page.catalog))
+            parts["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
+            parts["text"] = gr.Textbox(elem_classes="hf-mono-input", max_lines=1, **look["text"])
+            parts["show"] = gr.Button("Show", elem_id="attention-show", min_width=0)
+            parts["error"] = notices.build_error_line("attention-error")
+            parts["offer"] = gr.Button(OFFER, visible=False, elem_id="attention-offer", elem_classes="offer")
+        for group, examples in EXAMPLES.items():
+            gr.HTML(f"<h3>{html.escape(group)}</h3>")
+            with gr.Row(elem_classes="hf-chips"):
+                for name, settings in examples.items():
+                    parts["chips"][gr.Button(name, size="sm", elem_classes="chip")] = settings
+    return parts
+
+
+def build_switches(look: dict) -> dict:
+    """Lay out what changes the mechanism."""
     fields = {}
-    with gr.Row(elem_classes="hf-ask hf-attention-ask"):
-        offered = head_view.choices(Session(page.catalog))
-        fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
-        typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
-        fields["text"] = gr.Textbox(**typed, **look["text"])
-        error = notices.build_error_line("attention-error")
-        look_train = {"variant": "primary", "elem_id": "attention-train", "min_width": 0}
-        buttons = {
-            "show": gr.Button("Show", elem_id="attention-show", min_width=0),
-            "train": gr.Button("Train a copy model", **look_train),
-            "offer": gr.Button(OFFER, visible=False, elem_id="attention-offer", elem_classes="offer"),
-        }
-    with gr.Row(elem_classes="hf-chips"):
-        chips = [gr.Button(label, size="sm", elem_classes="chip") for label in CHIPS]
-    with gr.Row(elem_classes="hf-switches"):
-        fields["scale"] = gr.Checkbox(elem_classes="switch", **look["scale"])
-        fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
-        fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
-        fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
+    with (
+        gr.Accordion(
+            "Change the mechanism", open=False, elem_id="attention-mechanism", elem_classes="hf-fold"
+        ),
+        gr.Row(elem_classes="hf-switches"),
+    ):
         fields["place"] = gr.Dropdown(label="Map", **look["place"])
         heads = {"choices": [(str(number), number) for number in HEADS], "elem_classes": "seg"}
         fields["num_heads"] = gr.Radio(label="Number of heads", **heads, **look["num_heads"])
         fields["head"] = gr.Radio(label="Head shown", elem_classes="seg", **look["head"])
-    return fields, buttons, error, chips
+        fields["scale"] = gr.Checkbox(elem_classes="switch", **look["scale"])
+        fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
+        fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
+        fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
+    return fields
+
+
+def build_path() -> dict[str, gr.Button]:
+    """Lay out the three steps that lead on."""
+    with gr.Row(elem_classes="hf-path"):
+        return {
+            name: gr.Button(words, elem_id=f"attention-{name}", min_width=0, **more)
+            for name, words, more in (
+                ("train", "Watch one learn\nA tiny model, from guessing to right.", {"variant": "primary"}),
+                ("unfold", "Read one number\nFrom dot product to softmax.", {}),
+                ("away", "Take a head away\nIs what it looks at needed? Count.", {}),
+            )
+        }
 
 
 def build(page: Page) -> None:
     first = head_view.first_view(page.catalog)
-    look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
-    fields, buttons, error, chips = build_fields(page, first)
-    show, train, offer = buttons["show"], buttons["train"], buttons["offer"]
-    template = '<div class="hf-attention hf-board"></div>@children'
-    with boards.build_board(
-        "attention_board", "hf-attention", "attention-board", "pick", template=template
-    ) as board:
-        hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
+    look = {
+        name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
+        for name, shown in controls(first).items()
+    }
+    with gr.Row(elem_classes="hf-tell"):
+        headline = gr.HTML(notices.headline(first.headline), elem_id="attention-headline")
+        with gr.Column(min_width=0):
+            parts = build_examples(page, first, look)
+            origin = gr.HTML(first.origin, elem_id="attention-origin")
+    board = boards.build_board("attention_board", "hf-attention", "attention-board", "pick")
+    fields = {"weights": parts["weights"], "text": parts["text"], **build_switches(look)}
+    path = build_path()
+    hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
-    lines = {"board": board, "error": error, "look_for": look_for, "origin": origin, "offer": offer}
+    lines = {name: parts[name] for name in ("error", "offer", "example")}
+    lines |= {"board": board, "headline": headline, "origin": origin}
     shown = lines | fields
     for name, field in fields.items():
-        changed = [show.click, field.submit] if name == "text" else field.input
+        changed = [parts["show"].click, field.submit] if name == "text" else field.input
         page.connect(changed, changing(name), fields, shown, **LAST)
-    for chip in chips:
-        page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
-    page.connect(offer.click, take_offer, fields, shown, **LAST)
+    for chip, settings in parts["chips"].items():
+        page.connect(chip.click, opening(settings), None, shown, **LAST)
+    page.connect(parts["offer"].click, take_offer, fields, shown, **LAST)
     page.connect(board.pick, pick_cell, None, shown, **EACH_NOW)
     page.connect(hand.check, check_figures, None, {"hand": hand}, **LAST_NOW)
     weights = {"weights": fields["weights"]}
@@ -341,7 +404,9 @@ def build(page: Page) -> None:
         shows=lines,
         varying=("weights", "place", "head", "hidden"),
         weights="weights",
-        buttons=(*chips, show, offer),
+        buttons=(*parts["chips"], parts["show"], parts["offer"]),
     )
-    opened = page.connect(train.click, open_train, None, {"tabs": page.tab.parent}, **NOW)
+    opened = page.connect(path["train"].click, open_train, None, {"tabs": page.tab.parent}, **NOW)
     opened.then(None, None, None, js=START_COPY)
+    path["unfold"].click(None, js=UNFOLD, **LIGHT)
+    page.away = (path["away"], fields)

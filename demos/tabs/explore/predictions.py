@@ -22,7 +22,7 @@ def read_expected(opened: LoadedModel, text: str, read: list[int], written: list
         "what": opened.predicts,
         "labels": opened.labels(written or read),
         "vocabulary": whole.log_probabilities.shape[1],
-        "places": [_name_likeliest(opened, row) for row in whole.log_probabilities],
+        "places": [opened.name_likeliest(row, LIKELIEST) for row in whole.log_probabilities],
         "other": next(iter(find_others(opened, text)), text),
         "python": expected_snippet(opened, read, written),
         "decided": {
@@ -85,13 +85,6 @@ def _predict(
 ) -> list[Prediction]:
     target = as_ids(opened, written) if written else None
     return predict_tokens(opened.model, as_ids(opened, read), trials, target)
-
-
-def _name_likeliest(opened: LoadedModel, row: torch.Tensor) -> list[list]:
-    """[token, p] of the likeliest."""
-    found = row.topk(min(LIKELIEST, len(row)))
-    names = opened.labels(found.indices.tolist())
-    return [[name, p] for name, p in zip(names, found.values.exp().tolist(), strict=True)]
 
 
 def _name_both(opened: LoadedModel, before: torch.Tensor, after: torch.Tensor) -> list[list]:

@@ -1,5 +1,7 @@
 """Explore: every head of a checkpoint, for an input of your own, and what the answer is without it."""
 
+from collections.abc import Iterator
+
 import gradio as gr
 
 from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN
@@ -22,7 +24,7 @@ from ...session.page import EACH_NOW, LAST, LIGHT, Page, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
-from .ablation_panel import build_part
+from .ablation_panel import AblationQuestion, ask_model, build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
@@ -44,6 +46,7 @@ LOOK_FOR_TEXT = "what is expected behind each word, and the earlier word without
 LOOK_FOR_MASKED = "what is expected in place of each word, and the word without which it is another."
 HINT = "what the model writes itself"
 WRITTEN_ON = 20  # tokens
+TO_CHECKS = "(...given) => (document.querySelector('#checks-board').scrollIntoView(), given)"
 WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
 
 
@@ -212,6 +215,30 @@ def keep_pick(session: Session, event: PickEvent) -> None:
     session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
 
 
+def opening(events: InputEvents):
+    """The handler that opens this tab with the head that Attention shows."""
+
+    def open_head(session: Session, values: dict[str, object]) -> dict:
+        opened = {"tabs": gr.Tabs(selected=TITLE.lower())}
+        if not values["place"]:  # random weights, or a text's: there is no model to take it from
+            return opened
+        kind, layer = str(values["place"]).split()
+        picked = {"kind": kind, "layer": int(layer), "head": values["head"], "query": None, "key": None}
+        session.state(ExploreState).picked = picked
+        chosen = {"checkpoint": values["weights"], "text": values["text"], "target": ""}
+        return events.restore(session, chosen) | opened
+
+    return open_head
+
+
+def take_away(session: Session, values: dict[str, object]) -> Iterator[dict]:
+    """Ask at once what is left without the head that was opened."""
+    state = session.state(ExploreState)
+    if values["place"] and state.picked and state.shown is not None:
+        picked = {name: state.picked[name] for name in ("kind", "layer", "head")}
+        yield from ask_model(session, AblationQuestion("head", **picked))
+
+
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
@@ -260,6 +287,11 @@ def build(page: Page) -> None:
     changed = chosen | {"other_error": other_error}
     events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
     lens = {"board": board}
+    if page.away is not None:
+        press, head = page.away
+        tabs = {"tabs": page.tab.parent}
+        opened = page.connect(press.click, opening(events), head, events.shows | tabs, **LAST)
+        page.connect(opened.success, take_away, head, {"checks": shown["checks"]}, js=TO_CHECKS, **LAST)
     page.connect(board.pick, keep_pick, **EACH_NOW)
     page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
     page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")

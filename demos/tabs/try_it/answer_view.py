@@ -1,6 +1,5 @@
 """What the Try board shows of an answer: its symbols, what each was chosen from, its verdict, its map."""
 
-import itertools
 import math
 
 import torch
@@ -13,7 +12,7 @@ from hf_attn.generation.generate import Choice, Generation, choices_of
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
-from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
+from hf_attn.tasks.synthetic.parsing import read_prefix
 
 from ...session.catalog import LoadedModel
 from ...session.model_input import known_alignment
@@ -24,7 +23,6 @@ TEMPERATURES = tuple(step / 10 for step in range(21))  # of the slider; what is 
 DROPPED = 2  # of a step's dropped symbols, so many are drawn in the beam tree
 BRANCHES = 24  # beams that died out, whose maps are sent, as long as these have so many weights together
 BRANCH_WEIGHTS = 400_000
-SHOWN_SIGNS = {"*": "×", "-": "−", "/": "÷"}
 CHECKS = {
     "addition": "right: {source} = {answer}, checked by Python's integers",
     "parser": "right: the same tree as Python's ast",
@@ -46,24 +44,6 @@ MAP_TITLES = {
     "decoder": "What each symbol of the answer reads",
     "encoder": "Self-attention of the input",
 }
-
-
-def read_tree(written: Node | None, expected: Node | None) -> dict | None:
-    """The tree as the board draws it: what was written, with the right label wherever another stands."""
-    if written is None and expected is None:
-        return None
-    right = expected.children if expected else ()
-    # below a missing node nothing is drawn
-    pairs = itertools.zip_longest(written.children, right) if written else ()
-    label = written.label if written else "–"
-    sign = SIGNS.get(label)
-    return {
-        "label": label,
-        "sign": SHOWN_SIGNS.get(sign, sign),
-        "children": [read_tree(*pair) for pair in pairs],
-        "wrong": expected is None or label != expected.label,
-        "expected": expected.label if expected else "nothing",
-    }
 
 
 def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
@@ -147,7 +127,7 @@ class AnswerView:
         if opened.kind == TEXT:
             value["passage"] = {"prompt": f"{self.source}{task.gap}", "text": opened.read_text(ids)}
         if task is not None and task.name == "parser":
-            value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
+            value["tree"] = boards.read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
         return value
 
     def show_generation(self, generation: Generation) -> dict:
