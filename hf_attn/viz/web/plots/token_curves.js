@@ -24,7 +24,8 @@ const widthOf = (label, { letter, pad, least, gap }) =>
   Math.max(least, letter * [...clip(shown(label), LONGEST)].length + pad) + gap;
 const total = (labels, size) => labels.reduce((all, label) => all + widthOf(label, size), 0);
 
-/** [first, behind the last] of the tokens around one that fit side by side. */
+/** [first, behind the last] of the tokens around one that fit side by side.
+    @returns {[number, number]} */
 const around = (labels, at, size, room) => {
   let [first, end] = [at, at + 1];
   let left = room - widthOf(labels[at], size) - 2 * FOLD;
@@ -96,6 +97,7 @@ const tokenCurves = (host, { onPick }) => {
     const [name] = Object.entries(SIZES).find(([, of]) => wide(of) <= room) || ["tight"];
     size = SIZES[name];
     const fits = labels => total(labels, size) <= room;
+    /** @type {(labels: string[], at: number) => [number, number]} */
     const windowed = (labels, at) => (fits(labels) ? [0, labels.length] : around(labels, at, size, room));
     const seen = [JSON.stringify([o.rows, o.cols, room, o.name])];
     const [rows, cols] = [windowed(o.rows, o.row), windowed(o.cols, key)];
@@ -103,11 +105,20 @@ const tokenCurves = (host, { onPick }) => {
     if (!fits(o.cols)) seen.push(cols.join());
     if (seen.join("|") === built) return;
     built = seen.join("|");
-    places = { rows: range(rows[1] - rows[0]).map(i => i + rows[0]), cols: range(cols[1] - cols[0]).map(i => i + cols[0]) };
+    places = {
+      rows: range(rows[1] - rows[0]).map(i => i + rows[0]),
+      cols: range(cols[1] - cols[0]).map(i => i + cols[0]),
+    };
     box.dataset.size = name;
     box.style.setProperty("--gap", `${size.gap}px`);
     below.setAttribute("aria-label", o.name);
-    above.replaceChildren(...withFolds(places.cols.map(c => token(o.cols[c], "hf-curve-token")), cols, o.cols.length));
+    above.replaceChildren(
+      ...withFolds(
+        places.cols.map(c => token(o.cols[c], "hf-curve-token")),
+        cols,
+        o.cols.length,
+      ),
+    );
     below.replaceChildren(...withFolds(places.rows.map(reader), rows, o.rows.length));
   };
   const most = () => Math.max(...o.weights[o.row]);
@@ -148,7 +159,10 @@ const tokenCurves = (host, { onPick }) => {
         if (w < LEAST || (o.allowed && !o.allowed[r][c])) return [];
         const lit = r === o.row;
         const stroke = lit ? css(colourOf(theme, Math.max(w, 0.25))) : theme["line-strong"];
-        const look = { "stroke-width": lit ? 1.5 + 8.5 * w : 1 + 1.5 * w, opacity: lit ? 0.45 + 0.55 * w : 0.12 + 0.4 * w };
+        const look = {
+          "stroke-width": lit ? 1.5 + 8.5 * w : 1 + 1.5 * w,
+          opacity: lit ? 0.45 + 0.55 * w : 0.12 + 0.4 * w,
+        };
         return [{ lit, w, path: curve(middle(tops[k]), middle(bottoms[i]), tall, { stroke, ...look }) }];
       }),
     );
