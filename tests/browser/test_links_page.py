@@ -85,8 +85,8 @@ def kill_amid_a_run(chromium, server, address):
 def send_looks(page):
     """Look at maps, train a run, and look back at one of its steps."""
     kept = {}
-    cells = page.locator("#attention-board canvas:visible").first
-    explained = page.locator("#attention-board .hf-arithmetic")
+    cells = page.locator("#attention-board canvas[tabindex]").first
+    explained = page.locator("#attention-board .hf-read-line")
     before = explained.inner_text()
     cells.press("ArrowUp")
     expect(explained).not_to_have_text(before, use_inner_text=True)

@@ -46,7 +46,7 @@ def look(page, where, complaints):
 
 def use_attention(page):
     """A cell of the finished example."""
-    page.locator("#attention-board canvas:visible").first.click(position={"x": 120, "y": 120})
+    page.locator("#attention-board canvas[tabindex]").first.click(position={"x": 120, "y": 120})
 
 
 def use_train(page):
