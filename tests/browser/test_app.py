@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.support.browser import PATIENCE, SETTLE, expect_trained, listen, run_long, settle
+from tests.support.browser import PATIENCE, SETTLE, choose_tab, expect_trained, listen, run_long, settle
 from tests.support.tables import write_table
 
 NO_ATTENTION = "No attention: all of the source passes through one vector."
@@ -26,7 +26,7 @@ def visit(chromium, served_app):
         heard.append(listen(page, (served_app, "data:", "blob:")))
         page.add_init_script(path=SETTLE)
         page.goto(served_app)
-        tab(page, "Train")
+        choose_tab(page, "Train")
         return page
 
     yield open_page
@@ -44,10 +44,6 @@ def trained(visit):
         expect(page.locator("#train")).not_to_have_text(shown)  # as long as it gets on, it is waited for
     expect_trained(page)
     return page
-
-
-def tab(page, name):
-    page.get_by_role("tab", name=name, exact=True).click()
 
 
 def fill(page, label, text):
@@ -81,7 +77,7 @@ def test_the_slider_goes_back_to_the_untrained_map(trained):
 
 
 def test_the_run_just_trained_answers_an_input_of_ones_own(trained):
-    tab(trained, "Try")
+    choose_tab(trained, "Try")
     expect(trained.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
     expect(trained.locator("#try-board .hf-verdict")).to_be_visible()  # what was watched is answered first
     trained.locator("#try-text input, #try-text textarea").fill("7 15 2 3 12")
@@ -93,7 +89,7 @@ def test_the_run_just_trained_answers_an_input_of_ones_own(trained):
 
 
 def test_a_wrong_character_is_one_sentence_under_the_field_and_the_answer_stays(trained):
-    tab(trained, "Try")
+    choose_tab(trained, "Try")
     field = trained.locator("#try-text input, #try-text textarea")
     field.fill("7 x 2")
     field.press("Enter")
@@ -105,7 +101,7 @@ def test_a_wrong_character_is_one_sentence_under_the_field_and_the_answer_stays(
 
 
 def test_every_head_can_be_looked_into(trained):
-    tab(trained, "Explore")
+    choose_tab(trained, "Explore")
     board = trained.locator("#explore-board")
     expect(board.locator(".hf-grid button")).to_have_count(4)
     board.locator(".hf-grid button").nth(1).click()
@@ -120,7 +116,7 @@ def test_every_head_can_be_looked_into(trained):
 
 def test_the_sentence_after_a_run_opens_try_and_explore(trained):
     for name, width in (("Try", 1280), ("Explore", 1280), ("Explore", 300)):
-        tab(trained, "Train")
+        choose_tab(trained, "Train")
         trained.set_viewport_size({"width": width, "height": 900})
         trained.locator("#note").get_by_role("button", name=name, exact=True).press("Enter")
         opened = trained.get_by_role("tab", name=name, exact=True)
@@ -131,7 +127,7 @@ def test_the_sentence_after_a_run_opens_try_and_explore(trained):
 
 
 def test_a_run_is_downloaded_as_a_checkpoint_that_loads(trained, tmp_path):
-    tab(trained, "Train")
+    choose_tab(trained, "Train")
     with trained.expect_download() as download:
         trained.get_by_role("button", name="Download copy 1").click()
     assert download.value.suggested_filename == "attn-copy-1.zip"
@@ -193,17 +189,17 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     fourth.get_by_role("button", name="Stop", exact=True).click()
     expect(fourth.locator("#note")).to_contain_text("Stopped at step 0")
     fourth.context.close()
-    tab(third, "Duel")  # a second job of the same visitor has its own place
+    choose_tab(third, "Duel")  # a second job of the same visitor has its own place
     third.locator("#duel-start").click()
     expect(third.locator("#tab-duel")).to_contain_text("Waiting for a free place, 1 before this one")
     expect(third.locator("#note")).to_have_text(re.compile("this one is next"))
-    tab(third, "Train")
+    choose_tab(third, "Train")
     for page in (first, second):
         expect(page.locator("#runs tbody tr")).to_have_count(1)
     first.context.close()  # in the middle of its run: its place is free for the third
     expect_trained(third)
     expect(second.locator("#train")).to_have_text(re.compile("Training"))
-    tab(second, "Try")
+    choose_tab(second, "Try")
     second.get_by_label("Checkpoint").locator("visible=true").click()
     expect(second.get_by_role("option").filter(has_text="this session")).to_have_count(1)
     second.context.close()
@@ -237,9 +233,9 @@ def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(
             expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
         fill(page, "Steps", "1")
     expect(page.locator("#train-board")).to_contain_text(NO_ATTENTION)
-    tab(page, "Explore")
+    choose_tab(page, "Explore")
     expect(page.locator("#explore-board")).to_contain_text(NO_ATTENTION)
-    tab(page, "Train")
+    choose_tab(page, "Train")
     page.locator("#runs tbody tr").nth(1).locator("td").nth(1).click()  # anywhere on the row
     expect(page.locator("#train-board .hf-keys").first).to_contain_text("copy 1, LSTM, dot attention (Luong)")
     page.context.close()
@@ -263,7 +259,7 @@ def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_p
     expect(page.locator("#train-board .hf-says tbody tr")).to_have_count(6)
     expect(page.locator("#note")).to_contain_text("The baseline, TF-IDF, logistic regression: ")
     expect(page.locator("#train-board .hf-keys").first).to_contain_text("TF-IDF, logistic regression")
-    tab(page, "Try")
+    choose_tab(page, "Try")
     field = page.locator("#try-text input, #try-text textarea")
     expect(field).not_to_have_value("")
     field.fill("a poor film in town")
@@ -286,7 +282,7 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
     expect(page.get_by_label("Learning rate", exact=True)).to_be_hidden()
     expect_trained(page)
     for name in ("Train", "Try", "Explore"):
-        tab(page, name)
+        choose_tab(page, name)
         expect(page.locator(".hf-look").locator("visible=true")).to_have_count(1)
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
@@ -298,7 +294,7 @@ def test_a_tab_with_a_model_asks_the_server_once_when_it_is_opened(visit, name):
     page, asked_by = visit(), []
     settle(page)
     page.on("request", lambda sent: asked_by.append((sent.post_data_json or {}).get("trigger_id")))
-    tab(page, name)
+    choose_tab(page, name)
     page.locator(f"#{name.lower()}-origin").get_by_text("attn-").wait_for()
     settle(page)
     opened = next(filter(None, asked_by))  # the tab; what its board asks then is asked by the board

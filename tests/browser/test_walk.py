@@ -12,20 +12,10 @@ from playwright.sync_api import expect
 
 from demos import TABS
 from tests.support import browser
-from tests.support.browser import PATIENCE, expect_trained, listen
+from tests.support.browser import PATIENCE, choose_tab, expect_trained, listen
 
 HERE = Path(__file__).parent
 SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
-
-
-def open_tab(page, name):
-    """Click a tab, in Gradio's own More menu where the page is narrow."""
-    tab = page.get_by_role("tab", name=name, exact=True)
-    if tab.count() and tab.first.is_visible():
-        tab.first.click()
-        return
-    page.locator(".overflow-menu > button").first.click()
-    page.locator(".overflow-dropdown button", has_text=name).first.click()
 
 
 def show(page, theme, width):
@@ -121,7 +111,7 @@ def walk(page, address, theme, width, looks):
     page.goto(f"{address}?__theme={theme}")
     for tab in TABS:
         if tab.TITLE != "Attention":
-            open_tab(page, tab.TITLE)
+            choose_tab(page, tab.TITLE)
         TOUR.get(tab.TITLE, lambda page: None)(page)
         for each in looks:
             show(page, *each)

@@ -109,6 +109,16 @@ def listen(page, home=None):
     return complaints
 
 
+def choose_tab(page, name):
+    """Click a tab, in Gradio's own More menu where the page is narrow."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).first.click()
+
+
 @contextlib.contextmanager
 def open_tab(chromium, address, name):
     """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
