@@ -41,6 +41,34 @@ const toTab = name => {
   tab?.focus(); // what was pressed is out of sight now
 };
 
+/** Of the tabs only the open one is a stop of the Tab key; the arrow keys open its neighbours. */
+const moveByArrows = list => {
+  /** @type {() => HTMLElement[]} */
+  const tabs = () => [...list.querySelectorAll("[role=tab]")];
+  const leaveOneStop = () => {
+    for (const tab of tabs()) tab.tabIndex = tab.getAttribute("aria-selected") === "true" ? 0 : -1;
+  };
+  list.addEventListener("keydown", event => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const at = tabs().indexOf(event.target);
+    const next = step && tabs()[(at + step + tabs().length) % tabs().length];
+    next?.click();
+    next?.focus();
+  });
+  leaveOneStop();
+  return leaveOneStop;
+};
+/** Let the link at the top of the page lead to the first map of the open tab, or to its first field. */
+const skipToMap = link => {
+  link.onclick = event => {
+    event.preventDefault();
+    const { panel } = openTab();
+    /** @type {HTMLElement[]} */
+    const places = [...panel.querySelectorAll("canvas[tabindex='0']"), ...panel.querySelectorAll("button, input")];
+    places.find(one => one.offsetParent)?.focus();
+  };
+};
+
 /** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
 const onTab = tell => {
   const list = document.querySelector("[role=tablist]");
@@ -50,7 +78,9 @@ const onTab = tell => {
   }
   const find = () => list.querySelector("[aria-selected=true]")?.getAttribute("data-tab-id");
   let open = find();
+  const leaveOneStop = moveByArrows(list);
   const look = () => {
+    leaveOneStop();
     const now = find();
     if (!now || now === open) return;
     open = now;
@@ -157,6 +187,7 @@ const markLocked = ids => {
 
 const link_board = (element, trigger) => {
   const root = element.querySelector(".hf-link");
+  skipToMap(element.querySelector(".hf-skip"));
   const asked = { turn: 0 };
   const ask = () => {
     const { name, panel } = openTab();

@@ -39,7 +39,8 @@ class CopyEvent(Event):
 
 def build_header(tabs: list[str]) -> gr.HTML:
     """Build the top of the page: brand, Copy link, and messages of links."""
-    template = f'{notices.BRAND}<div class="hf-link hf-board"></div>'
+    skip = '<a class="hf-skip" href="#map">Skip to the map</a>'
+    template = f'{skip}{notices.BRAND}<div class="hf-link hf-board"></div>'
     events = ("open_link", "train_link", "skip_training", *(f"copy_{tab}" for tab in tabs))
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 

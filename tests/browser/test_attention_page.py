@@ -120,6 +120,26 @@ def test_a_written_token_moves_curves_tree_map_and_line_together(chromium, serve
         assert board.locator(".hf-map-panel canvas[tabindex='0']").bounding_box()["y"] <= 420
 
 
+def test_the_keyboard_reaches_the_map_within_eight_stops_and_at_once_by_the_first(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        page.keyboard.press("ArrowLeft")
+        expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true")
+        page.reload()
+        board = page.locator("#attention-board .hf-map-panel canvas[tabindex='0']")
+        expect(board).to_be_visible()
+        settle(page)
+        stops = 0
+        while not board.evaluate("map => map === document.activeElement"):
+            page.keyboard.press("Tab")
+            stops += 1
+            if stops == 1:
+                expect(page.get_by_text("Skip to the map")).to_be_in_viewport(ratio=1)
+            assert stops <= 8
+        page.get_by_text("Skip to the map").focus()
+        page.keyboard.press("Enter")
+        expect(board).to_be_focused()
+
+
 def test_the_words_of_a_sentence_show_what_may_come_next(chromium, served_app):
     with open_tab(chromium, served_app, "Attention") as page:
         page.get_by_role("button", name="Example:").click()
