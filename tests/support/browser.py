@@ -111,6 +111,7 @@ def listen(page, home=None):
 
 def choose_tab(page, name):
     """Click a tab, in Gradio's own More menu where the page is narrow."""
+    page.get_by_role("tab", selected=True).wait_for()
     tab = page.get_by_role("tab", name=name, exact=True)
     if tab.count() and tab.first.is_visible():
         tab.first.click()
