@@ -90,10 +90,10 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
     if event_data is not None:
         event_data = type(event_data)(event_data.target, mend_text(event_data._data))
     for component, value in zip(handler.inputs, inputs, strict=True):
-        is_open = isinstance(component, CHOSEN) and (component.value is None or not component.choices)
+        held = state[component._id] if state is not None and component._id in state else component
+        is_open = isinstance(component, CHOSEN) and (component.value is None or not held.choices)
         if value is None and is_open:  # when the page opens: Gradio chooses the first once there are choices
             continue
-        held = state[component._id] if state is not None and component._id in state else component
         refuse(held, value, varies=not handler.preprocess)
     return inputs, event_data
 

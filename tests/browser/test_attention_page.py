@@ -151,6 +151,24 @@ def test_the_words_of_a_sentence_show_what_may_come_next(chromium, served_app):
         expect(first).to_contain_text("it")
 
 
+def test_a_sentence_of_one_s_own_is_read_with_random_weights_and_folds_where_it_is_long(chromium, served_app):
+    with open_tab(chromium, served_app, "Attention") as page:
+        page.get_by_role("button", name="Example:").click()
+        page.get_by_role("button", name="river bank").click()
+        expect(page.locator("#attention-headline")).to_contain_text("Random weights.")
+        page.get_by_role("button", name="Example:").click()
+        words = " ".join(f"word{place}" for place in range(40))
+        page.locator("#attention-text input").fill(words)
+        page.get_by_role("button", name="Show", exact=True).click()
+        board = page.locator("#attention-board")
+        chosen = board.get_by_role("radiogroup").get_by_role("radio", checked=True)
+        expect(chosen).to_have_text("word39")
+        expect(board.locator(".hf-curve-fold").first).to_be_visible()
+        chosen.press("Home")
+        expect(chosen).to_have_text("word0")
+        assert page.evaluate("document.documentElement.scrollWidth") == 1280
+
+
 def test_the_third_step_takes_the_shown_head_away_in_explore(chromium, served_app):
     with open_tab(chromium, served_app, "Attention") as page:
         page.get_by_role("button", name="Example:").click()
