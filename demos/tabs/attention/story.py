@@ -3,10 +3,8 @@
 Every sentence is made of figures that stand on the screen.
 """
 
-import torch
-
 from hf_attn.analysis.predictions import predict_tokens
-from hf_attn.generation.generate import evaluating
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.head import Head
 from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.synthetic.parsing import read_prefix
@@ -28,14 +26,11 @@ def read_result(opened: LoadedModel, text: str, source: list[int], written: list
     task = opened.task
     result = {"tree": None, "likeliest": None, "line": ""}
     if opened.kind == CLASSES:
-        with evaluating(opened.model), torch.no_grad():
-            log_p = opened.model(as_ids(opened, source)).logits[0].float().log_softmax(-1)
-        found = log_p.topk(min(LIKELIEST, len(log_p)))
+        (choice,) = generate_answer(opened.model, as_ids(opened, source)).choices
+        found = choice.probabilities.topk(min(LIKELIEST, len(choice.probabilities)))
         names = opened.class_names()
-        rows = [
-            [names[i], p] for i, p in zip(found.indices.tolist(), found.values.exp().tolist(), strict=True)
-        ]
-        return result | {"likeliest": {"title": "The class", "of": len(log_p), "rows": [rows]}}
+        rows = [[names[i], p] for i, p in zip(found.indices.tolist(), found.values.tolist(), strict=True)]
+        return result | {"likeliest": {"title": "The class", "of": len(names), "rows": [rows]}}
     if opened.predicts:
         target = as_ids(opened, written) if written else None
         (whole,) = predict_tokens(opened.model, as_ids(opened, source), [], target)
