@@ -84,7 +84,7 @@ def test_a_task_that_does_not_exist_is_refused_before_transformers_is_imported()
         ("train copy --seed x", "--seed x is no whole number from 0 to"),
         ("ablate CHECKPOINT --token y", "--token y is no whole number from 0;"),
         ("train copy --model lstm", "choose transformer"),
-        ("train copy --device abacus", "cuda, mps, cpu, auto"),
+        ("train copy --device abacus", "device='abacus' is not known; choose 'auto'"),
         ("train copy --track diary", "'trackio', 'tensorboard'"),
         ("train copy --set", "--set"),
         ("train copy --set batch_size", "key=value"),
