@@ -187,6 +187,15 @@ class JobSpec:
         return max(self.seconds, sum(self.progress) / 100)
 
 
+class ShownHead(typing.TypedDict):
+    """A head that another tab shows, as it is opened in Explore."""
+
+    weights: str  # the checkpoint or the run
+    text: str
+    place: str  # kind and layer from 0, "cross 1"; empty where no head can be shown there
+    head: int | None  # from 0; None for all heads of the layer
+
+
 @dataclass
 class Page:
     """The page under construction."""
@@ -200,8 +209,8 @@ class Page:
     tabs: gr.Tabs | None = None  # of the page
     runs: gr.HTML | None = None  # the table of runs
     note: gr.HTML | None = None  # Train's line about the current run
-    # Attention's button that takes its head away in Explore, and the fields that say which
-    away: tuple[gr.Button, Parts] | None = None
+    # what opens Explore on a head, already removed: (event, fields, (session, values) → a ShownHead)
+    ways_to_explore: list[tuple] = field(default_factory=list)
     # the event after which a page that is loaded again has what its visitor had
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)  # events after which a visitor's runs have changed

@@ -409,4 +409,4 @@ def build(page: Page) -> None:
     opened = page.connect(path["train"].click, open_train, None, {"tabs": page.tab.parent}, **NOW)
     opened.then(None, None, None, js=START_COPY)
     path["unfold"].click(None, js=UNFOLD, **LIGHT)
-    page.away = (path["away"], fields)
+    page.ways_to_explore.append((path["away"].click, fields, lambda _, values: values))

@@ -1,6 +1,6 @@
 """Explore: every head of a checkpoint, for an input of your own, and what the answer is without it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gradio as gr
 
@@ -20,7 +20,7 @@ from ...session.maps import (
     pack,
 )
 from ...session.model_input import InputEvents, as_ids, build_model_input
-from ...session.page import EACH_NOW, LAST, LIGHT, Page, clear_on_edit
+from ...session.page import EACH_NOW, LAST, LIGHT, Page, ShownHead, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
@@ -215,28 +215,26 @@ def keep_pick(session: Session, event: PickEvent) -> None:
     session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
 
 
-def opening(events: InputEvents):
-    """The handler that opens this tab with the head that Attention shows."""
+def opening(events: InputEvents, find_head: Callable[[Session, dict], ShownHead]):
+    """The handlers that open this tab with the head that another tab shows, and take it away."""
 
     def open_head(session: Session, values: dict[str, object]) -> dict:
-        opened = {"tabs": gr.Tabs(selected=TITLE.lower())}
-        if not values["place"]:  # random weights, or a text's: there is no model to take it from
+        opened, shown = {"tabs": gr.Tabs(selected=TITLE.lower())}, find_head(session, values)
+        if not shown["place"]:  # random weights, or a text's: there is no model to take it from
             return opened
-        kind, layer = str(values["place"]).split()
-        picked = {"kind": kind, "layer": int(layer), "head": values["head"], "query": None, "key": None}
+        kind, layer = shown["place"].split()
+        picked = {"kind": kind, "layer": int(layer), "head": shown["head"], "query": None, "key": None}
         session.state(ExploreState).picked = picked
-        chosen = {"checkpoint": values["weights"], "text": values["text"], "target": ""}
+        chosen = {"checkpoint": shown["weights"], "text": shown["text"], "target": ""}
         return events.restore(session, chosen) | opened
 
-    return open_head
+    def take_away(session: Session, values: dict[str, object]) -> Iterator[dict]:
+        state = session.state(ExploreState)
+        if find_head(session, values)["place"] and state.picked and state.shown is not None:
+            picked = {name: state.picked[name] for name in ("kind", "layer", "head")}
+            yield from ask_model(session, AblationQuestion("head", **picked))
 
-
-def take_away(session: Session, values: dict[str, object]) -> Iterator[dict]:
-    """Ask at once what is left without the head that was opened."""
-    state = session.state(ExploreState)
-    if values["place"] and state.picked and state.shown is not None:
-        picked = {name: state.picked[name] for name in ("kind", "layer", "head")}
-        yield from ask_model(session, AblationQuestion("head", **picked))
+    return open_head, take_away
 
 
 def explore_board(elem_id: str) -> gr.HTML:
@@ -287,11 +285,10 @@ def build(page: Page) -> None:
     changed = chosen | {"other_error": other_error}
     events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
     lens = {"board": board}
-    if page.away is not None:
-        press, head = page.away
-        tabs = {"tabs": page.tab.parent}
-        opened = page.connect(press.click, opening(events), head, events.shows | tabs, **LAST)
-        page.connect(opened.success, take_away, head, {"checks": shown["checks"]}, js=TO_CHECKS, **LAST)
+    for event, read, find_head in page.ways_to_explore:
+        open_head, take_away = opening(events, find_head)
+        opened = page.connect(event, open_head, read, events.shows | {"tabs": page.tab.parent}, **LAST)
+        page.connect(opened.success, take_away, read, {"checks": shown["checks"]}, js=TO_CHECKS, **LAST)
     page.connect(board.pick, keep_pick, **EACH_NOW)
     page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
     page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")
