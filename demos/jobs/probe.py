@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.evaluation.metrics import find_right, predict
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.interventions import intervening
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.batch import IGNORED, PAD
@@ -24,12 +26,6 @@ LONGEST_OWN = 48  # tokens of an example that the visitor wrote
 LARGEST_MAPS = 12_000  # weights of all layers in one frame: some hundred frames are kept and sent
 SAMPLE_TOKENS = 80  # of what a language model writes
 SAMPLE_SEEDS = (0, 1, 2)
-TITLES = {
-    "cross": "Cross-attention as it forms",
-    "alignment": "Alignment as it forms",
-    "decoder": "What each written symbol reads, as it forms",
-    "encoder": "Self-attention as it forms",
-}
 MAPS = {
     "cross": "Cross-attention",
     "alignment": "Alignment",
@@ -125,7 +121,7 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
     maps = attention_maps(model, probe.batch)
     answering = maps.relabel(lambda ids: label_tokens([task.tokens[index] for index in ids])).answering
     if answering is None:
-        return None, {"heads": 0, "layers": [], "rows": [], "cols": []}
+        return None, {"heads": 0, "layers": [], "rows": [], "cols": [], "kind": ""}
     rows, columns = list(answering.rows), list(answering.columns)
     kind = "alignment" if is_recurrent(model.config) else answering.kind
     allowed = build_attention_mask(answering.kind, len(rows), len(columns))
@@ -143,9 +139,8 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
         "cols": columns,
         "truth": answering.align(known),
         "allowed": allowed.tolist() if answering.kind == "decoder" else None,
+        "kind": answering.kind,
         "map": MAPS[kind],
-        "map_title": TITLES[kind],
-        "layer": "last layer" if layers > 1 else "",
     }
 
 
@@ -169,11 +164,32 @@ def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
     return [read_answer(task, *row) for row in rows]
 
 
+def answer_without(model, task: Task, examples: Examples, trial: Trial) -> list[dict] | None:
+    """A changed model's answers to validation examples that it gets wrong; to the shown ones where none.
+
+    Of running text there are no answers to compare.
+    """
+    if task.kind == TEXT:
+        return None
+    with intervening(model, trial.interventions):
+        batch = task.validation(VALIDATION_SAMPLE)
+        is_right = find_right(model, task, batch.to(next(model.parameters()).device)).cpu()
+        wrong = (~is_right).nonzero().flatten().tolist()
+        lengths = (batch.input_ids != PAD).sum(1).tolist()
+        wrong = sorted(wrong, key=lengths.__getitem__)[:EXAMPLES_SHOWN]  # short ones are seen whole
+        if wrong:
+            chosen = batch[wrong]
+            sources = [task.read_source(row) for row in chosen.input_ids.tolist()]
+            answers = [task.decode(row) for row in chosen.labels.view(len(chosen), -1).tolist()]
+            examples = Examples(chosen, sources, answers)
+        return answer_examples(model, task, examples)
+
+
 def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
     """One answer as the board takes it: its symbols, which may be wrong one by one, or a class."""
     prediction = task.decode(ids)
     verdict = task.verify(source, prediction, answer)
-    judged = {"right": verdict.correct, "answer": answer}
+    judged = {"right": verdict.correct, "answer": answer, "symbols": len(verdict.expected)}
     if task.kind == CLASSES:
         return {"source": shorten(source, LONGEST_TEXT), "label": prediction, **judged}
     written = label_tokens(task.decode_symbols(ids))

@@ -1,6 +1,7 @@
 """A training job: one model that learns one task, with what the page shows of it."""
 
 import contextlib
+import functools
 import itertools
 import threading
 import time
@@ -9,20 +10,31 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hf_attn.analysis.ablation import Needed, find_needed
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.baselines import Baseline, measure_beside
-from hf_attn.evaluation.metrics import Evaluation, evaluate
+from hf_attn.evaluation.metrics import Evaluation, evaluate, measure_quickly
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
-from hf_attn.training.loop import Report
+from hf_attn.training.loop import VALIDATION_SAMPLE, Report
 from hf_attn.training.slices import SliceState
 
 from ..ui.boards import describe_baseline, describe_held_out, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
 from .job import PAUSED, RUNNING, STOPPED, Job
 from .loop import IsolatedRNG, assign_gpu, begin_loop, has_zero_gpu, uses_global_rng
-from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
+from .probe import (
+    Examples,
+    Probe,
+    answer_examples,
+    answer_without,
+    choose_examples,
+    read_map,
+    read_own_probe,
+    write_samples,
+)
 
+READY = "ready"  # the board's status before there is a run
 KEPT_POINTS = 2000  # of a run's curve
 FRAMES = 60  # of a run's film, beside that of step 0
 REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this,
@@ -51,6 +63,7 @@ class TrainingJob(Job):
     evaluation: Evaluation | None = None
     baseline: Baseline | None = None  # a classifier's, once it was measured
     is_compared: bool = False  # it was looked for, though there may be none
+    needed: dict | None = None  # the head or layer that the answers need most, as the board takes it
     measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
     made_room: str = ""  # a sentence on the run that was deleted for this one, or nothing
     points: list[tuple[float, dict]] = field(default_factory=list)  # of the curves: (time, value)
@@ -103,7 +116,7 @@ class TrainingJob(Job):
             if isinstance(made, SliceState):
                 reports, self.computed_on = made.reports, made.device
             for report in reports:
-                self.evaluation = None  # was of the weights before
+                self.evaluation = self.needed = None  # were of the weights before
                 self.step, self.measured_at = report.step, report.measured_at
                 self._note(report)
         if made is not None and self.step % self.film_every == 0:
@@ -117,10 +130,12 @@ class TrainingJob(Job):
         self.loop = None
 
     def conclude(self) -> Iterator[None]:
-        """Measure the model on 1,000 held-out examples, and a classifier's baseline."""
+        """Measure the model on 1,000 held-out examples, what its answers need, and a baseline."""
         if not self.step:
             return
         self.measure()
+        yield
+        self.find_needed()
         yield
         if self.task.kind == CLASSES:
             self.baseline, self.is_compared = self.measure_baseline(self.task), True
@@ -129,6 +144,22 @@ class TrainingJob(Job):
     def measure(self) -> None:
         with self.looking() as model:
             self.record(evaluate(model, self.task))
+
+    def find_needed(self) -> None:
+        """Find what the answers need most; not to the end where the run goes on or is left."""
+        if not self.map["kind"]:
+            return
+        pieces, needed, step = find_needed(self.model, self.task, self.map["kind"]), None, self.step
+        while needed is None:
+            if self.is_closed:
+                return
+            with self.looking() as model:
+                if self.step != step:
+                    return
+                needed = next(pieces)
+                if needed is not None:
+                    answers = answer_without(model, self.task, self.examples, needed.without.trial)
+                    self.needed = describe_needed(needed, answers)
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[torch.nn.Module]:
@@ -163,6 +194,17 @@ class TrainingJob(Job):
         is_fresh = newest is not None and time.monotonic() - newest[0] < self.message_seconds
         if not is_fresh or self.status != RUNNING:
             self.newest_frame = self._draw()
+
+    def look_untrained(self) -> None:
+        """Make what the board shows before the first step, of a run that may never begin."""
+        self.examples, chosen = choose_examples(self.task)
+        self.probe = self.own_probe or chosen
+        self.model = build_model(self.task, self.recipe, self.seed)
+        self._answer()
+        right = measure_quickly(self.model, self.task, self.task.validation(VALIDATION_SAMPLE))
+        first = {"step": 0, "loss": None, "seconds": 0.0, "tokens_per_second": 0, "validation": right}
+        self.points.append((time.monotonic(), first))
+        self.frames.append(self._draw())
 
     def _draw(self) -> tuple[float, dict]:
         with self.lock:
@@ -247,6 +289,8 @@ class TrainingJob(Job):
         title, columns, note = WRITES.get(self.task.kind, ANSWERS)
         meta = {
             "task": self.task.name,
+            "purpose": self.task.purpose,
+            "kind_of_task": self.task.kind,
             "probe": shorten(self.probe.source, LONGEST_PROBE) if self.probe else "",
             "own_probe": self.own_probe is not None,
             "metric": self.task.metric,
@@ -255,6 +299,7 @@ class TrainingJob(Job):
             "predictions_columns": columns,
             "predictions_title": note.format(len(self.examples or ())),
             "baseline": describe_baseline(self.baseline),
+            "needed": self.needed,
             **self.map,
         }
         return {
@@ -268,6 +313,37 @@ class TrainingJob(Job):
             "film_every": self.film_every,
             "held_out": describe_held_out(self.evaluation),
         }
+
+
+def describe_needed(needed: Needed, answers: list[dict] | None) -> dict:
+    """What the answers need most, as the board takes it: `head` counts from 1, 0 for the whole layer."""
+    (removed,) = needed.without.trial.interventions
+    left = needed.without
+    return {
+        "layer": removed.layer + 1,
+        "head": 0 if removed.head is None else removed.head + 1,
+        "whole": needed.whole.exact_match,
+        "left": left.exact_match,
+        "interval": [left.interval.low, left.interval.high],
+        "examples": left.examples,
+        "predictions": answers,
+    }
+
+
+@functools.lru_cache(maxsize=32)
+def _look_untrained(task: Task, architecture: str, model: tuple, seed: int, own_source: str) -> dict:
+    recipe, probe = Recipe(dict(model), architecture), read_own_probe(task, own_source)
+    job = TrainingJob("untrained", "untrained", task, recipe, seed, "cpu", probe)
+    job.look_untrained()
+    return job.to_message(whole=True)
+
+
+def show_untrained(task: Task, recipe: Recipe, seed: int, own_source: str = "") -> dict:
+    """The train board's value before a run: the untrained model's map and answers, one for all visitors."""
+    is_shared = not getattr(task, "path", None)  # a visitor's own file is not kept
+    look = _look_untrained if is_shared else _look_untrained.__wrapped__
+    value = look(task, recipe.architecture, tuple(recipe.model.items()), seed, own_source.strip())
+    return {**value, "status": READY, "meta": {**value["meta"], "total_steps": recipe.steps}}
 
 
 def newest_of(recorded: list[tuple[float, dict]]) -> list[dict]:

@@ -207,7 +207,7 @@ class Page:
     places: int = 2  # how many runs train at once
     tab: gr.Tab | None = None  # being built
     tabs: gr.Tabs | None = None  # of the page
-    runs: gr.HTML | None = None  # the table of runs
+    runs: tuple[gr.HTML, ...] = ()  # the boards in which a run is shared
     note: gr.HTML | None = None  # Train's line about the current run
     # what opens Explore on a head, already removed: (event, fields, (session, values) → a ShownHead)
     ways_to_explore: list[tuple] = field(default_factory=list)

@@ -185,6 +185,7 @@ declare namespace Board {
     text?: string;
     right: boolean | null;
     answer?: string;
+    symbols?: number;  // of the right answer
   }
 
   /** What was measured once, at the end, with its 95 % interval. */
@@ -216,6 +217,9 @@ declare namespace Board {
     probe: string;  // the example whose attention is drawn
     own_probe: boolean;  // the visitor wrote it
     metric: string;
+    purpose: string;  // behind "This model should"
+    kind_of_task: string;
+    needed: NeededPart | null;  // once it was measured
     total_steps: number;
     predictions_name: string;
     predictions_title: string;
@@ -227,9 +231,32 @@ declare namespace Board {
     cols?: string[];
     truth?: Truth | null;
     allowed?: boolean[][] | null;
-    map?: string;
-    map_title?: string;
-    layer?: string;
+    kind?: string;  // of the map: "cross", "decoder", "encoder"; empty without attention
+    map?: string;  // what it is called
+  }
+
+  /** The head or layer that the answers need most, with what is left without it. */
+  interface NeededPart {
+    layer: number;  // from 1
+    head: number;  // from 1; 0 for the whole layer
+    whole: number;  // share of unseen inputs answered right by the whole model
+    left: number;  // … without it
+    interval: [number, number];  // of `left`, 95 %
+    examples: number;
+    predictions: ExampleAnswer[] | null;  // without it, of examples that it changes
+  }
+
+  /** A task that is offered on a card. */
+  interface TaskCard {
+    task: string;  // its label in the list of all
+    title: string;
+    example: string;
+    map: Truth;  // what each symbol of the answer is known to need
+  }
+
+  interface CardsValue {
+    cards: TaskCard[];
+    chosen: string;
   }
 
   /** A message of a run, which the board merges with those before by step; a new `run` starts afresh. Messages
@@ -238,7 +265,7 @@ declare namespace Board {
      progress. */
   interface TrainValue {
     run: string;
-    status: JobStatus;
+    status: JobStatus | "ready";  // ready: no run, the untrained model of the settings
     message: string;  // what failed and what to do, where status is "error"
     eta_seconds: number | null;
     meta: TrainMeta;

@@ -27,6 +27,7 @@ from hf_attn.generation.generate import check_source, evaluating, greedy_ids, mo
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening_by_row
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, PAD, Batch
+from hf_attn.tasks.splits import HELD_OUT, VALIDATION
 
 BATCH = 64  # rows that are read at once
 
@@ -171,7 +172,12 @@ def knows_edges(model, task: Task) -> bool:
 
 
 def measure_outcomes(
-    model, task: Task, trials: Sequence[Trial] | None = None, examples: int = 200, seed: int = 0
+    model,
+    task: Task,
+    trials: Sequence[Trial] | None = None,
+    examples: int = 200,
+    seed: int = 0,
+    split: str = HELD_OUT,
 ) -> Iterator[Outcome]:
     """How often a model is still right on held-out examples: as a whole, then in each trial.
 
@@ -184,10 +190,11 @@ def measure_outcomes(
         trials: what to try; `list_trials` where None.
         examples: how many; fewer where there are fewer.
         seed: which examples.
+        split: "held-out", or "validation" where something is chosen by the outcomes.
 
     Raises:
-        ValueError: no example, a trial leaves tokens out or names edges that the task does not know, or the
-            model has no such kind, layer or head.
+        ValueError: no example, another split, a trial leaves tokens out or names edges that the task does not
+            know, or the model has no such kind, layer or head.
     """
     check_count(examples, "examples")
     trials = list_trials(model, task) if trials is None else trials
@@ -196,7 +203,7 @@ def measure_outcomes(
             raise ValueError(f"{trial.name!r}: each held-out example has other tokens; try it on one source.")
         if trial.edges and not knows_edges(model, task):
             raise ValueError(f"{trial.name!r}: task {task.name!r} does not know what an answer depends on.")
-    batch = task.held_out(examples, seed).to(next(model.parameters()).device)
+    batch = task.measured_examples(split, examples, seed).to(next(model.parameters()).device)
     has_places = any(trial.has_places for trial in trials)  # which short examples may not have
     parts = [batch] if has_places else list(_parts_of_like_length(batch))
     memories = [_read_sources(model, part) for part in parts]
@@ -221,6 +228,56 @@ def measure_outcomes(
         error = _standard_error(lost, groups)
         figures = score.examples, score.exact_match, score.interval, float(lost.mean()), error
         yield Outcome(trial, *figures, score.over, _score_sizes(is_right.tolist(), groups, sizes, task))
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What of one kind of attention the answers need most: a head, or a layer where no single head is needed.
+
+    Which it is was chosen on validation examples; how much it is needed is measured on held-out ones.
+
+    Attributes:
+        whole: the whole model's answers to held-out examples.
+        without: its answers without the head or layer.
+        heads: each head's outcome on validation examples; empty where the model has too many to try.
+    """
+
+    whole: Outcome
+    without: Outcome
+    heads: tuple[Outcome, ...]
+
+
+def find_needed(
+    model, task: Task, kind: str, examples: int = 500, least: float = 0.05, most_heads: int = 32
+) -> Iterator[Needed | None]:
+    """What of one kind of attention the answers need most: None after each piece of work, at last what.
+
+    Args:
+        model: one that learns the task's kind.
+        task: gives the examples.
+        kind: "encoder", "decoder" or "cross".
+        examples: how many held-out ones are answered; fewer where there are fewer.
+        least: the head without which fewest validation examples stay right is needed where this share of
+            them is lost; else the layer whose attention costs most.
+        most_heads: of a model with more heads of this kind only layers are tried.
+    """
+    counts = count_heads(model)[kind]
+    layers = [Trial((Intervention("remove", kind, layer),)) for layer in range(len(counts))]
+    heads = [
+        Trial((Intervention("remove", kind, layer, head),))
+        for layer, count in enumerate(counts)
+        for head in range(count)
+    ]
+    heads = heads if len(heads) <= most_heads else []
+    found: dict[Trial, Outcome] = {}
+    for outcome in measure_outcomes(model, task, [*heads, *layers], split=VALIDATION):
+        found[outcome.trial] = outcome
+        yield None
+    costliest = max(heads, key=lambda trial: found[trial].drop, default=None)
+    if costliest is None or found[costliest].drop < least:
+        costliest = max(layers, key=lambda trial: found[trial].drop)
+    whole, without = measure_outcomes(model, task, [costliest], examples)
+    yield Needed(whole, without, tuple(found[trial] for trial in heads))
 
 
 def _score_sizes(right: list[bool], groups: list[Hashable], sizes: list, task: Task) -> dict[Hashable, Score]:

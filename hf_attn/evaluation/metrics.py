@@ -14,7 +14,7 @@ from hf_attn.generation.generate import evaluating, greedy_ids
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
-from hf_attn.tasks.splits import HELD_OUT, VALIDATION
+from hf_attn.tasks.splits import HELD_OUT
 
 RESAMPLES = 2000  # of groups, for an interval
 LARGEST_PART = 2**29  # numbers that examples measured together would leave for training: they leave fewer
@@ -313,9 +313,7 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
     """
     check_count(n)
     check_finite(model)
-    if split not in (HELD_OUT, VALIDATION):
-        raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
-    batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
+    batch = task.measured_examples(split, n, seed)
     if task.kind == TEXT:
         return _evaluate_text(model, task, batch)
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]

@@ -98,6 +98,7 @@ class Task(ABC):
     kind: ClassVar[str] = SEQUENCE
     name: ClassVar[str]
     title: ClassVar[str]
+    purpose: ClassVar[str] = "answer as its examples do"  # behind "This model should"
     notation: ClassVar[str]  # how a person writes a source, in words
     metric: ClassVar[str]  # what an exact match means here, in words
     size_name: ClassVar[str] = "length"  # what `size_of` counts
@@ -412,6 +413,15 @@ class Task(ABC):
     def validation(self, n: int, seed: int = 0) -> Batch:
         """Draw n examples apart from both: they stop runs, draw curves and choose recipes."""
         return self._fixed_examples(VALIDATION, n, seed)
+
+    def measured_examples(self, split: str, n: int, seed: int = 0) -> Batch:
+        """Draw n examples of a split that is measured on; ValueError for another.
+
+        Training examples say nothing about what was learned.
+        """
+        if split not in (HELD_OUT, VALIDATION):
+            raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
+        return self.held_out(n, seed) if split == HELD_OUT else self.validation(n, seed)
 
     def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:
         check_count(n)

@@ -188,7 +188,8 @@ def build(page: Page) -> None:
     page.connect(parts["fold"].expand, show_card, named, {"card": parts["card"]}, **LIGHT)
     wire_hub(page, parts)
     beside = {"tabs": page.tabs, "note": page.note}
-    page.connect(page.runs.share_run, take_run, named, {**picked, **beside}, **NOW)
+    for board in page.runs:
+        page.connect(board.share_run, take_run, named, {**picked, **beside}, **NOW)
     page.link_fields(
         {**named, "hub_id": parts["hub_id"]},
         varying=("checkpoint",),

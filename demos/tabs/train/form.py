@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Collection
 
 import gradio as gr
 import torch
@@ -31,7 +32,11 @@ from ...jobs.probe import Probe, read_own_probe
 from ...session.model_input import name_split
 from ...ui import formatting, notices
 
-PRESETS = {"small": "product", "document": "document"}
+PRESETS = {
+    "quick": "quick",
+    "small": "product",
+    "document": "document",
+}  # the first that a task has is offered
 # fields of numbers: whether whole, lowest, highest (None: as this server allows), and an example
 LIMITS: dict[str, tuple] = {
     "hidden_size": (True, 8, 512, 64),
@@ -85,6 +90,12 @@ CHOICES = {
     "position_type": POSITION_TYPES,
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
+RAIL = ("task", "model")  # always seen; the others are in the fold
+FIRST_MODELS = (
+    "transformer",
+    "additive",
+    "none",
+)  # the others come below them, in sight once the fold is open
 SWITCHES = ("bidirectional", "input_feeding")
 RECIPE = ("task", "model", "size", "preset")  # what chooses a recipe
 FILLED = (*MODEL_FIELDS, "optimizer", "learning_rate", "steps")  # what a recipe says
@@ -287,13 +298,14 @@ def choose_task(label: str) -> dict:
     model, known = task.recipe.architecture, architectures_of(task.kind)
     example = "a validation one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field
-    choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
+    names = sorted(known, key=lambda name: name not in FIRST_MODELS)
+    choices = [(known[name].title.replace(" attention (", " ("), name) for name in names]
     return {
         "table": show_file(name),
         **show_columns(name, None),
         "model": gr.update(choices=choices, value=model, interactive=len(known) > 1),
         "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
-        **choose_model({"task": label, "model": model, "size": first, "preset": "small"}),
+        **choose_model({"task": label, "model": model, "size": first, "preset": presets_of(name, model)[0]}),
         "probe": gr.update(value="", placeholder=example),
     }
 
@@ -314,38 +326,64 @@ def show_columns(name: str, table: Table | None) -> dict[str, dict]:
     }
 
 
-def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
-    """The line under the settings, an error under each field, and the first one for the button's line."""
-    if values["model"] not in architectures_of(TASKS[task_choices()[values["task"]][0]].kind):
-        return {}  # of the task before: another is on its way
-    try:
-        task, recipe, _ = read_form(values, table)
-        read_probe(task, values)
-    except FieldError as error:
-        if error.field == "table" and table is None:  # nothing is wrong yet
-            return {"hint": notices.note(str(error)), **error_lines(ERRORS)}
-        return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, *find_errors(error, values))}
-    example = task.worked_example
+def is_complete(values: dict) -> bool:
+    """Whether the model learns the task; while it does not, the model of the task before stands there."""
+    return values["model"] in architectures_of(TASKS[task_choices()[values["task"]][0]].kind)
+
+
+def describe_run(task: Task, recipe: Recipe) -> dict[str, str]:
+    """The lines under Train and under the settings, for settings in which nothing is wrong."""
+    example, model = task.worked_example, build_empty(task, recipe)
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
-    size = formatting.size_in_words(build_empty(task, recipe))
     split = name_split(task, example.source) or "a hash decides what is held out"
-    hint = notices.note(" ".join([f"{shown} ({split}). {size} parameters.", task.describe_data()]).strip())
-    return {"hint": hint, **error_lines(ERRORS)}
+    sizes = f"{notices.name_with_sizes(model.config)}, {formatting.size_in_words(model)} parameters"
+    return {
+        "note": notices.note(f"{formatting.count(recipe.steps)} steps. {sizes}."),
+        "hint": notices.note(f"{shown} ({split}). {task.describe_data()}".strip()),
+        **error_lines(ERRORS),
+    }
+
+
+def describe_error(error: FieldError, values: dict, table: Table | None) -> dict[str, str]:
+    """A sentence under each wrong field, the first under Train too; a table not yet chosen is not wrong."""
+    if error.field == "table" and table is None:
+        return {"note": notices.note(str(error)), "hint": "", **error_lines(ERRORS)}
+    return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, *find_errors(error, values))}
 
 
 @dataclasses.dataclass
 class Form:
-    """The components by their names: the fields in the order of FIELDS, and what is shown beside them.
+    """The components by their names: the fields, and what is shown beside them.
 
     `shown` has the upload as "table", the line under the settings as "hint", and the line under a field.
     """
 
-    fields: dict[str, gr.components.Component]
-    shown: dict[str, gr.components.Component]
+    fields: dict[str, gr.components.Component] = dataclasses.field(default_factory=dict)
+    shown: dict[str, gr.components.Component] = dataclasses.field(default_factory=dict)
 
     def named(self, *names: str) -> dict:
         return {name: self.fields[name] for name in names}
+
+    def build(self, names: Collection[str]) -> None:
+        """Lay out these fields, each with the line that says what is wrong with it."""
+        looks = first_looks()
+        with gr.Row(elem_classes="hf-fields"):
+            for name in names:
+                wide = {"elem_classes": "hf-wide"} if name in (*RAIL, "probe") else {}
+                self.fields[name] = build_field(name, {**looks[name], **wide})
+                if name in ERRORS:
+                    self.shown[f"{name}_error"] = notices.build_error_line(f"error-{name}")
+                if name == "task":
+                    self.shown |= build_upload(looks["table"])
+
+
+def first_looks() -> dict[str, dict]:
+    """{field: what it holds when the page opens}: the first task and its recipe."""
+    label = next(iter(task_choices()))
+    filled = choose_task(label)
+    filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}
+    return {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
 
 
 def build_field(name: str, look: dict) -> gr.components.Component:
@@ -356,25 +394,13 @@ def build_field(name: str, look: dict) -> gr.components.Component:
     if name in (*TRAINING_FIELDS, "probe"):
         return gr.Textbox(max_lines=1, **look)
     choices = look.pop("choices", list(CHOICES.get(name, ())))
+    if name == "model":
+        return gr.Radio(choices, **look)
     return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)
 
 
-def build_form() -> Form:
-    label = next(iter(task_choices()))
-    filled = choose_task(label)
-    filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}
-    looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
-    fields, shown = {}, {}
-    with gr.Row(elem_classes="hf-fields"):
-        for name in FIELDS:
-            wide = "hf-wide" if name in ("task", "model", "probe") else None
-            fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
-            if name in ERRORS:
-                shown[f"{name}_error"] = notices.build_error_line(f"error-{name}")
-            if name == "task":
-                table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
-                table.elem_id, table.elem_classes = "field-table", ["hf-wide"]
-                shown["table"], table.visible = table, looks["table"]["visible"]
-                shown["table_error"] = notices.build_error_line("error-table")
-    shown["hint"] = gr.HTML(describe_form({name: field.value for name, field in fields.items()})["hint"])
-    return Form(fields, shown)
+def build_upload(look: dict) -> dict[str, gr.components.Component]:
+    """The field for a file of the visitor's own, and the line under it."""
+    table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
+    table.elem_id, table.elem_classes, table.visible = "field-table", ["hf-wide"], look["visible"]
+    return {"table": table, "table_error": notices.build_error_line("error-table")}

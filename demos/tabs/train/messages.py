@@ -1,30 +1,23 @@
 """What the Train tab says: buttons, sentences and boards, as the visitor's runs have them."""
 
 import dataclasses
-import functools
 
 import gradio as gr
 
 from hf_attn.architectures.registry import find_architecture
 from hf_attn.evaluation.baselines import NAME
 from hf_attn.evaluation.metrics import Score
-from hf_attn.tasks import Task
-from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.tasks import Recipe, Task
+from hf_attn.tasks.base import CLASSES, TEXT
 
 from ...jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TIME_UP, UNDER_WAY
-from ...jobs.training_job import LONGEST_PROBE, TrainingJob
+from ...jobs.probe import Probe
+from ...jobs.training_job import LONGEST_PROBE, TrainingJob, show_untrained
 from ...session.session import Session
 from ...snippets.views import run_snippet
 from ...ui import boards, formatting, notices
 from .form import LABELS
 
-OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
-NEXT = (
-    f'<p class="hf-hint">Next: {OPENS.format("Try")} takes your own input; {OPENS.format("Explore")} shows '
-    "each head, and what is lost without it.</p>"
-)
-LOOK_FOR = "the step at which the loss leaves its plateau."
-ON_RINGS = "the step at which the loss falls and the weight moves onto the rings."
 RIGHT = {  # kind of task → what was measured
     CLASSES: " {share} of {examples} held-out examples get the right class",
     TEXT: " {share} of {examples} held-out {units} are guessed, perplexity {perplexity:.2f}",
@@ -33,19 +26,21 @@ CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under a
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
 
 
-def look_for(task: Task) -> str:
-    """The tab's sentence, followed by the task's own story."""
-    if task.column_options:  # a table of one's own has no story
-        return notices.look_for(LOOK_FOR)
-    return notices.look_for(read_story(task))
+@dataclasses.dataclass(eq=False)
+class Untrained:
+    """What the board shows while it shows no run, as JSON; empty where the settings make none."""
+
+    value: str = ""
 
 
-@functools.lru_cache(maxsize=16)
-def read_story(task: Task) -> str:
-    """The story of a task's map; cached, as every message asks for it and a corpus is slow to read."""
-    worked = task.worked_example
-    has_rings = task.kind == SEQUENCE and task.alignment(worked.source, worked.target)
-    return f"{ON_RINGS if has_rings else LOOK_FOR} {worked.story}"
+def show_untrained_model(
+    session: Session, task: Task, recipe: Recipe, seed: int, probe: Probe | None
+) -> dict:
+    """The untrained model of the settings, where the board shows no run."""
+    source = probe.source if probe is not None else ""
+    value = boards.to_json(show_untrained(task, recipe, seed, source))
+    session.state(Untrained).value = value
+    return {"board": value} if session.shown is None else {}
 
 
 def show_controls(session: Session) -> dict:
@@ -55,30 +50,33 @@ def show_controls(session: Session) -> dict:
     busy = status in UNDER_WAY  # under way, or waiting for a free place
     share = formatting.percent(run.step / run.recipe.steps, 0) if run else ""
     resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
+    is_over = run is not None and not busy
+    words = {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}", None: "Train"}
     return {
-        "train": {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}"}.get(status, "Train"),
-        "pause": gr.update(
-            value="Resume" if resumes else "Pause", interactive=resumes or (busy and run.is_live)
+        "train": gr.update(
+            value=words.get(status, "Train again"), variant="secondary" if is_over else "primary"
         ),
-        "stop": gr.update(interactive=busy),
-        "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
-        "again": gr.update(interactive=run is not None and not busy),
-        "reseed": gr.update(interactive=run is not None and not busy),
-        "note": notices.note(status_message(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
+        "pause": gr.update(
+            value="Resume" if resumes else "Pause",
+            visible=resumes or busy,
+            interactive=resumes or (busy and run.is_live),
+        ),
+        "stop": gr.update(visible=busy),
+        "step": gr.update(visible=run is None or run.can_go_on or (status == PAUSED and run.is_live)),
+        "again": gr.update(visible=is_over),
+        "reseed": gr.update(visible=is_over),
+        "note": notices.note(status_message(run)) if run else gr.skip(),
         "origin": notices.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
-        "look_for": look_for(run.task) if run else gr.skip(),
     }
 
 
-def status_message(run: TrainingJob | None) -> str:
-    if run is None:
-        return "Train draws the attention of a validation example as it forms; copying takes a few seconds."
+def status_message(run: TrainingJob) -> str:
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
     where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
     late = TIME_UP if run.is_late else ""
     sentence = {
-        RUNNING: "Stop takes effect at once and keeps what was learned.",
+        RUNNING: f"{where[0].upper()}{where[1:]}. Stop keeps what was learned.",
         PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
         STOPPED: f"Stopped at {where}{late}. The weights are kept; nothing is lost.",
         FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
@@ -111,8 +109,8 @@ def baseline_message(run: TrainingJob) -> str:
 def show_all(session: Session) -> dict:
     """The whole tab, as the run on the board stands."""
     run = session.runs.get(session.shown)
-    board = run_value(run, whole=True) if run else None
-    return {"board": boards.to_json(board), "runs": table_value(session), **show_controls(session)}
+    board = boards.to_json(run_value(run, whole=True)) if run else session.state(Untrained).value or None
+    return {"board": board, "runs": table_value(session), **show_controls(session)}
 
 
 def show_news(session: Session) -> dict:

@@ -1,6 +1,7 @@
 """A run in a link: the settings from which it is trained, and the same run once more from them."""
 
 import contextlib
+from collections.abc import Callable
 
 from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
@@ -11,7 +12,7 @@ from ...session.page import JobSpec, LinkedJob, Page, with_value
 from ...session.session import Session
 from . import form
 from .form import FIELDS, FILLED, PRESETS, Form
-from .messages import look_for, show_all, show_news
+from .messages import show_all, show_news
 
 
 def form_of(run: TrainingJob) -> dict[str, object]:
@@ -90,17 +91,19 @@ def check_run(fields: dict) -> dict:
     return {name: fields[name] for name in FIELDS}
 
 
-def link_tab(page: Page, layout: Form, shown: dict) -> LinkedJob:
-    """Let links carry the fields of the Train tab, whose outputs are `shown`, and train its runs again."""
+def link_tab(page: Page, layout: Form, shown: dict, describe: Callable[[Session, dict], dict]) -> LinkedJob:
+    """Let links carry the fields of the Train tab, whose outputs are `shown`, and train its runs again.
+
+    `describe` says what settings make.
+    """
 
     def restore(session: Session, values: dict) -> dict:
         session.table = None
-        stands = show_all(session) if session.runs else {}
         name = task_choices()[values["task"]][0]
         updates = {field: update for field, update in restore_form(values).items() if field in linked}
-        lines = form.describe_form({field: values.get(field) for field in FIELDS})
-        beside = {"table": form.show_file(name), "look_for": look_for(form.build_task(name))}
-        return lines | stands | updates | beside
+        lines = describe(session, {field: values.get(field) for field in FIELDS})
+        stands = show_all(session) if session.runs else {}
+        return lines | stands | updates | {"table": form.show_file(name)}
 
     def stays(session: Session) -> str:
         return "The uploaded table stays here: a link carries the settings." if session.table else ""

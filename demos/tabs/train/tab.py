@@ -8,17 +8,25 @@ from ...core.events import Event, RunEvent
 from ...core.fields import FieldError, error_lines, refuse_form, task_choices
 from ...jobs.job import PAUSED, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
-from ...session.page import EACH_NOW, LAST_NOW, NOW, JobView, Page
+from ...session.page import EACH_NOW, LAST_NOW, NOW, JobView, Page, ShownHead
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...snippets.views import comparison_snippet
 from ...ui import boards, notices
 from . import form, replay
-from .messages import look_for, read_story, show_all, show_controls, status_message, table_value
+from .messages import (
+    show_all,
+    show_controls,
+    show_untrained_model,
+    status_message,
+    table_value,
+)
 
 TITLE = "Train"
 ASSETS = (
     "train.css",
+    "task_cards.js",
+    "train_story.js",
     "train_state.js",
     "train_panels.js",
     "train_board.js",
@@ -26,7 +34,21 @@ ASSETS = (
     "compare_board.js",
 )
 
-PACES = ("full speed", "watch")
+CARDS = {  # tasks that are offered first, and what their cards call them
+    "Copy": "Copy",
+    "Addition": "Add",
+    "Parser, nested": "Parse",
+    "Sorting": "Sort",
+    "Dates": "Dates",
+    "Sentences of a toy English": "Sentences",
+}
+PACES = ("fast", "slow enough to watch")
+
+
+class TaskEvent(Event):
+    """A card was chosen."""
+
+    task: str  # its label in the list of all tasks
 
 
 class RenameEvent(RunEvent):
@@ -47,15 +69,16 @@ def start_run(session: Session, values: dict) -> TrainingJob:
 
 
 def begin(session: Session, sentence: str = "") -> dict:
-    """A run is to be followed: what the page shows at once, with settings folded on a phone."""
+    """A run is to be followed: what the page shows at once, with the settings folded."""
     note = notices.note(f"{sentence} {STARTING}".strip(), later=WAITING)
     cleared = {"fold": gr.update(open=False), **error_lines(form.ERRORS)}
     return {**show_controls(session), **cleared, "note": note, "runs": table_value(session)}
 
 
 def refuse(error: FieldError, values: dict) -> dict:
-    """Nothing starts: an error under each wrong field, the first one under the Train button too."""
-    return refuse_form(form.LABELS, form.ERRORS, *form.find_errors(error, values))
+    """Nothing starts: an error under each wrong field, which is in sight, the first under Train too."""
+    refused = refuse_form(form.LABELS, form.ERRORS, *form.find_errors(error, values))
+    return refused if error.field in (*form.RAIL, "table") else {**refused, "fold": gr.update(open=True)}
 
 
 def press_train(session: Session, values: dict) -> dict:
@@ -110,10 +133,45 @@ def press_step(session: Session, values: dict) -> dict:
     return begin(session, run.made_room)
 
 
+def leave_run(session: Session) -> dict:
+    """Show what the settings make in place of the last run, which stays in the table; not while one works."""
+    if session.run is None or session.run.is_busy:
+        return {}
+    session.shown = session.current = None
+    return show_all(session)
+
+
 def pick_task(session: Session, values: dict) -> dict:
-    """Another task: its fields, and what to look for; its table is forgotten."""
-    session.table, label = None, values["task"]
-    return {**form.choose_task(label), "look_for": look_for(build_task(task_choices()[label][0]))}
+    """Another task: its fields; its table is forgotten."""
+    session.table = None
+    return {**leave_run(session), **form.choose_task(values["task"])}
+
+
+def pick_card(session: Session, event: TaskEvent) -> dict:
+    return {"task": event.task, **pick_task(session, vars(event))} if event.task in task_choices() else {}
+
+
+def pick_model(session: Session, values: dict) -> dict:
+    return {**leave_run(session), **form.choose_model(values)}
+
+
+def show_cards(values: dict) -> str:
+    """The cards' board: each task's worked example, and what its answer is known to need as a small map."""
+    cards = []
+    for label, title in CARDS.items():
+        task = build_task(task_choices()[label][0])
+        worked = task.worked_example
+        known = task.alignment(worked.source, worked.target)
+        width = max(map(len, known))  # of a text each row is longer by what was written before
+        known = [[*row, *[0] * (width - len(row))] for row in known]
+        cards.append(
+            {"task": label, "title": title, "example": f"{worked.source} → {worked.target}", "map": known}
+        )
+    return boards.to_json({"cards": cards, "chosen": values["task"]})
+
+
+def mark_card(_: Session, values: dict) -> dict:
+    return {"cards": show_cards(values)}
 
 
 def take_upload(session: Session, values: dict) -> dict:
@@ -125,26 +183,40 @@ def take_upload(session: Session, values: dict) -> dict:
 
 
 def describe(session: Session, values: dict) -> dict:
-    """What the settings make; the line under the button says what the run does where none is wrong."""
-    lines, run = form.describe_form(values, session.table), session.run
-    if not lines or (run is not None and run.is_busy):
-        return {name: line for name, line in lines.items() if name != "note"}
-    return {"note": notices.note(status_message(run)), **lines}
+    """What the settings make: lines, and the untrained model where the board shows no run."""
+    if not form.is_complete(values):
+        return {}
+    run = session.run
+    try:
+        task, recipe, seed = form.read_form(values, session.table)
+        probe = form.read_probe(task, values)
+        with form.blame("task"):
+            lines = form.describe_run(task, recipe)
+            lines |= show_untrained_model(session, task, recipe, seed, probe)
+    except FieldError as error:
+        lines = form.describe_error(error, values, session.table)
+    else:
+        if run is not None:
+            lines["note"] = notices.note(status_message(run))
+    if run is not None and run.is_busy:
+        del lines["note"]
+    return lines
 
 
 def refill_heads(_: Session, values: dict) -> dict:
     return {"num_attention_heads": gr.update(choices=list(form.offer_heads(values["hidden_size"])))}
 
 
-def refill(_: Session, values: dict) -> dict:
+def refill(session: Session, values: dict) -> dict:
     """The recipe's settings for another size, where they differ; what is typed meanwhile stays."""
+    left = leave_run(session)
     filled = {name: change["value"] for name, change in form.fill(values).items() if "value" in change}
-    return {name: gr.update(value=value) for name, value in filled.items() if value != values[name]}
+    return left | {name: gr.update(value=value) for name, value in filled.items() if value != values[name]}
 
 
 def set_pace(session: Session, values: dict) -> dict:
     """Set the steps a second, also of the run under way, and show the slider where it counts."""
-    is_watched = values["pace"] == "watch"
+    is_watched = values["pace"] == PACES[1]
     session.pace = float(values["rate"]) if is_watched else None
     if session.run is not None:
         session.run.pace = session.pace
@@ -179,7 +251,7 @@ def compare_runs(session: Session, event: CompareEvent) -> dict:
     return {"compared": boards.to_json({"runs": messages, "python": comparison_snippet(compared)})}
 
 
-def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
+def wire_form(page: Page, layout: form.Form, cards: gr.HTML, shown: dict) -> None:
     """Connect the settings: task, model and size fill in the others, and every change is checked."""
     fields, every = layout.fields, {**layout.fields, **layout.shown, **shown}
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
@@ -188,10 +260,13 @@ def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
     page.connect(edited, describe, fields, every, **LAST_NOW, preprocess=False)
     # always_last: Gradio drops a choice that is made while the one before it is still being answered
     page.connect(fields["task"].input, pick_task, layout.named("task"), every, **LAST_NOW)
+    page.connect(cards.pick_task, pick_card, None, every, **EACH_NOW)
+    chosen = {"cards": cards}
+    page.connect(fields["task"].change, mark_card, layout.named("task"), chosen, **NOW)
     read = layout.named(*form.RECIPE)
-    page.connect(fields["model"].input, lambda _, values: form.choose_model(values), read, fields, **LAST_NOW)
+    page.connect(fields["model"].input, pick_model, read, every, **LAST_NOW)
     known = layout.named(*form.RECIPE, *form.FILLED)
-    page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **LAST_NOW)
+    page.connect([fields["size"].input, fields["preset"].input], refill, known, every, **LAST_NOW)
     known = layout.named(*form.RECIPE, "optimizer")
     rate = layout.named("learning_rate")
     chosen = fields["optimizer"].input
@@ -205,17 +280,15 @@ def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
 
 
 def build_drive() -> dict[str, gr.Button]:
-    """Lay the buttons of a run out: {name: button}."""
+    """Lay out the buttons that act on a run: {name: button}."""
     look = {"size": "md", "min_width": 0}
-    train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
     with gr.Row(elem_classes="hf-drive"):
-        pause = gr.Button("Pause", interactive=False, elem_id="pause", **look)
-        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", **look)
+        pause = gr.Button("Pause", visible=False, elem_id="pause", **look)
+        stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", **look)
         step = gr.Button("Step", elem_id="step", **look)
-    with gr.Row(elem_classes="hf-drive hf-again"):
-        again = gr.Button("Again, same start", interactive=False, elem_id="again", **look)
-        reseed = gr.Button("Other seed", interactive=False, elem_id="reseed", **look)
-    return {"train": train, "pause": pause, "stop": stop, "step": step, "again": again, "reseed": reseed}
+        reseed = gr.Button("Other seed", visible=False, elem_id="reseed", **look)
+        again = gr.Button("Same seed", visible=False, elem_id="again", **look)
+    return {"pause": pause, "stop": stop, "step": step, "again": again, "reseed": reseed}
 
 
 def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: dict) -> None:
@@ -240,12 +313,13 @@ def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> Non
 
 
 def train_board(elem_id: str) -> gr.HTML:
-    """Build the picture of a run, which takes a `TrainValue`: figures, curves, the probe's map, predictions.
+    """Build the picture of a run, which takes a `TrainValue`: the sentence, answers, map, curves, film.
 
-    `with train_board("train-board"): runs = runs_table("runs")` puts the runs beside the predictions.
+    `with train_board("train-board"): runs = runs_table("runs")` puts the runs under them.
     """
     template = '<div class="hf-train hf-board"></div>@children'
-    return boards.build_board("train_board", "hf-train", elem_id, template=template)
+    events = ("download_run", "share_run", "explore_run")
+    return boards.build_board("train_board", "hf-train", elem_id, *events, template=template)
 
 
 def runs_table(elem_id: str) -> gr.HTML:
@@ -254,30 +328,67 @@ def runs_table(elem_id: str) -> gr.HTML:
     return boards.build_board("runs_table", "hf-runs", elem_id, *events)
 
 
+def find_needed_head(session: Session, _: dict) -> ShownHead:
+    """What *Open in Explore* shows: the head or layer that the run's answers need most."""
+    run = session.runs.get(session.shown)
+    if run is None or run.needed is None:
+        text = run.probe.source if run is not None and run.probe is not None else ""
+        return {"weights": session.shown or "", "text": text, "place": "", "head": None}
+    head = run.needed["head"]
+    place = f"{run.map['kind']} {run.needed['layer'] - 1}"
+    return {
+        "weights": run.id,
+        "text": run.probe.source,
+        "place": place,
+        "head": head - 1 if head else None,
+    }
+
+
+def build_rail() -> tuple[form.Form, gr.HTML, dict]:
+    """Lay out task, model, Train with what it says, and the other settings in a fold."""
+    layout = form.Form()
+    with gr.Column(elem_classes=["hf-side", "hf-rail-side"], min_width=0):
+        cards = boards.build_board("task_cards", "hf-cards", "task-cards", "pick_task")
+        layout.build(form.RAIL)
+        train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
+        with gr.Column(elem_classes="hf-status", min_width=0):
+            note = gr.HTML("", elem_id="note")
+            buttons = {"train": train, **build_drive()}
+        settings = gr.Accordion(
+            "More models, size, seed", open=False, elem_id="train-settings", elem_classes="hf-fold"
+        )
+        with settings as fold:
+            layout.build([name for name in form.FIELDS if name not in form.RAIL])
+            layout.shown["hint"] = gr.HTML("")
+            pace = gr.Radio(list(PACES), value=PACES[0], label="Speed", elem_classes="seg")
+            rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
+    return layout, cards, {**buttons, "note": note, "fold": fold, "pace": pace, "rate": rate}
+
+
 def build(page: Page) -> None:
-    first = build_task(next(iter(task_choices().values()))[0])
-    story, origin = notices.build_lead(read_story(first), notices.origin("none yet", "none", page.device))
     with gr.Row(elem_classes="hf-work"):
-        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
-            buttons = build_drive()
-            note = gr.HTML(notices.note(status_message(None)), elem_id="note")
-            with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
-                layout = form.build_form()
-                pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
-                rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
+        layout, cards, rail = build_rail()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             with train_board("train-board") as board:
                 runs = runs_table("runs")
             compared = boards.build_board("compare_board", "hf-compare", "compared")
+            origin = gr.HTML(notices.origin("none yet", "none", page.device))
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
-    shown = {**buttons, "board": board, "note": note, "origin": origin, "runs": runs, "look_for": story}
-    view = replay.link_tab(page, layout, shown)
+    paced = {name: rail.pop(name) for name in ("pace", "rate")}
+    fold, note = rail.pop("fold"), rail["note"]
+    buttons = {name: one for name, one in rail.items() if name != "note"}
+    opening = describe(Session(), {name: field.value for name, field in layout.fields.items()})
+    cards.value, board.value = show_cards({"task": layout.fields["task"].value}), opening["board"]
+    note.value, layout.shown["hint"].value = opening["note"], opening["hint"]
+    shown = {**rail, "board": board, "origin": origin, "runs": runs}
+    view = replay.link_tab(page, layout, shown, describe)
     wire_drive(
         page, view, buttons, layout.fields, {**shown, **layout.shown, "fold": fold, **layout.named("seed")}
     )
-    wire_form(page, layout, {"note": note, "look_for": story})
+    wire_form(page, layout, cards, shown)
     wire_table(page, runs, shown, compared)
-    wire_download(page, runs, zipped, note)
-    paced = {"pace": pace, "rate": rate}
-    page.connect([pace.change, rate.change], set_pace, paced, paced, **NOW)
-    page.runs, page.note = runs, note
+    for listed in (runs, board):
+        wire_download(page, listed, zipped, note)
+    page.ways_to_explore.append((board.explore_run, layout.named("task"), find_needed_head))
+    page.connect([one.change for one in paced.values()], set_pace, paced, paced, **NOW)
+    page.runs, page.note = (runs, board), note

@@ -16,10 +16,10 @@ const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = trainS
 /** @typedef {number[][]} Curve */
 /** What the panels draw.
     @typedef {{state: TrainState, meta: Partial<Board.TrainMeta>, step: number, last: number, following: boolean,
-      layer: number, head: number, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
+      layer: number, head: number, away: boolean, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
       validation: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
 
-const WIDE = 14; // columns of a map that stand beside the curves
+const WIDE = 14; // columns of a map that stands beside the curves
 
 const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "validation"} */ key) =>
   points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
@@ -53,10 +53,17 @@ const errorLine = host => {
   };
 };
 
-const train_board = element => {
+/** The head that is shown unless another was chosen: the one that the answers need most; before that is known, and
+    where it is a whole layer, the mean of the last layer. */
+const telling = (/** @type {Partial<Board.TrainMeta>} */ meta) => {
+  const layer = meta.layers?.indexOf(meta.needed?.layer ?? -1) ?? -1;
+  return layer < 0 ? { layer: lastLayer(meta), head: 0 } : { layer, head: meta.needed.head };
+};
+
+const train_board = (element, trigger = (_event, _detail) => {}) => {
   const root = element.querySelector(".hf-train");
-  const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
-  const cursor = { step: 0, following: true, layer: null, head: 0 }; // no layer: the last
+  const [top, duo] = [el("div", "hf-main"), el("div", "hf-duo")];
+  const cursor = { step: 0, following: true, layer: null, head: null, away: false }; // no layer, no head: what tells most
   const spoken = live();
   /** @type {TrainState} */
   let state = EMPTY;
@@ -73,7 +80,9 @@ const train_board = element => {
     const step = cursor.following ? last : Math.min(cursor.step, last);
     const loss = pairs(points, "loss");
     const frame = atOrBefore(frames, step);
-    const layer = Math.min(cursor.layer ?? Infinity, lastLayer(meta));
+    const told = telling(meta);
+    const layer = Math.min(cursor.layer ?? told.layer, lastLayer(meta));
+    const head = cursor.head ?? told.head;
     const others = overlaid.runs.filter(o => o.id !== seen.run);
     return {
       state: seen,
@@ -82,14 +91,15 @@ const train_board = element => {
       last,
       following: cursor.following,
       layer,
-      head: cursor.head,
+      head,
+      away: cursor.away && cursor.following && Boolean(meta.needed),
       frame,
-      map: mapOf(frame, layer, cursor.head),
+      map: mapOf(frame, layer, head),
       loss,
       smoothLoss: smooth(loss),
       validation: pairs(points, "validation"),
-      known: knownPoints(seen, layer, cursor.head),
-      direct: directPoints(seen, layer, cursor.head),
+      known: knownPoints(seen, layer, head),
+      direct: directPoints(seen, layer, head),
       others,
       total: total(),
     };
@@ -119,13 +129,20 @@ const train_board = element => {
   const P = trainPanels;
   const error = errorLine(top);
   const panels = {};
-  panels.figures = P.figures(top);
+  panels.story = P.storyPanel(top, {
+    go: event => state.run && trigger(event, { run: state.run }),
+    takeAway: on => pick({ away: on, layer: null, head: null }),
+  });
   top.append(duo);
+  panels.now = P.nowPanel(duo, pick);
   panels.curves = P.curves(duo, go);
-  panels.map = P.mapPanel(duo, go, pick);
   panels.time = P.timePanel(top, go, follow);
   root.append(top, spoken.element);
   panels.writes = P.writesPanel(root);
+  const more = el("div", "hf-more");
+  root.append(more);
+  panels.figures = P.figures(more);
+  panels.known = P.knownPanel(more, go);
 
   const show = () => {
     view = look();
@@ -143,12 +160,12 @@ const train_board = element => {
   };
   const update = (/** @type {Board.TrainValue} */ message) => {
     if ((message?.run ?? null) !== state.run) {
-      cursor.following = true;
+      Object.assign(cursor, { following: true, layer: null, head: null, away: false });
       tenth = -1;
       panels.time.stop();
     }
     state = receive(state, message);
-    if (cursor.head > (state.meta.heads || 0)) cursor.head = 0;
+    if (cursor.head > (state.meta.heads || 0)) cursor.head = null;
     error(state.status === "error" ? state.message || "The run failed." : "");
     show();
     const done = total() ? Math.min(1, view.last / total()) : 0;
@@ -164,7 +181,7 @@ const train_board = element => {
     else follow();
   };
   const kept = () => ({
-    layer: cursor.layer ?? null,
+    layer: cursor.layer,
     head: cursor.head,
     step: cursor.following ? null : cursor.step,
   });

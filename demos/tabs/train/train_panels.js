@@ -1,7 +1,7 @@
 /* The panels of the Train tab, each with update(view). A view is what train_board.js worked out for the shown step:
    {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, validation, known, direct,
-   others, total}. */
-import { buildPanel, buildSegment, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
+   others, total, away}. */
+import { buildPanel, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
 import {
   count,
   fileName,
@@ -14,10 +14,14 @@ import {
 import { term } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { filmStrip } from "../../../hf_attn/viz/web/plots/film_strip.js";
+import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 import { curveKey, lastBefore, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { predictions } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { predictions, symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { trainState } from "./train_state.js";
+import { trainStory } from "./train_story.js";
+
+const { isOver, partName, question, share, tellRun } = trainStory;
 
 const MEANINGS = {
   probe: "one example whose attention is drawn again and again while the model learns",
@@ -35,10 +39,63 @@ const MEANINGS = {
 /** A term of art, with what it means. */
 const figureName = (text, name = text.toLowerCase()) => term(text, MEANINGS[name]);
 
+/* ---- the sentence, and at the end of a run the question ---- */
+
+/** @typedef {{go: (event: string) => void, takeAway: (on: boolean) => void}} StoryActs */
+const storyPanel = (host, /** @type {StoryActs} */ { go, takeAway: turn }) => {
+  const sentence = el("h1", "hf-headline");
+  sentence.setAttribute("aria-live", "polite");
+  const asked = el("span");
+  const away = button("", () => turn(true), "hf-btn primary");
+  const back = button("Put it back", () => turn(false));
+  const keep = button("Keep", () => go("download_run"));
+  keep.title = "Download it as a checkpoint that transformers loads";
+  const publish = button("Share", () => go("share_run"));
+  publish.title = "Push it to the Hub, with a card";
+  const explore = button("Open in Explore", () => go("explore_run"));
+  const leave = el("span", "hf-leave", keep, publish, explore);
+  const row = el("div", "hf-asked", asked, away, back, leave);
+  host.append(el("div", "hf-say", sentence, row));
+  let had = "";
+  const tell = (/** @type {TrainView} */ view) => {
+    const parts = tellRun(view);
+    const text = JSON.stringify(parts);
+    if (text === had) return;
+    had = text;
+    sentence.replaceChildren(
+      ...parts.map(part => (typeof part === "string" ? part : el(/** @type {"b"} */ (part[0]), "", part[1]))),
+    );
+  };
+  const lost = (/** @type {Board.NeededPart} */ { whole, left, interval, examples }) => [
+    `${share(whole)} right → `,
+    el("b", whole - left < 0.05 ? "" : "bad", share(left)),
+    el("small", "", ` ${share(interval[0])} to ${share(interval[1])} of ${count(examples)} unseen inputs`),
+  ];
+  const update = (/** @type {TrainView} */ view) => {
+    const { state, meta, following, last } = view;
+    tell(view);
+    const over = isOver(state.status) && following && last > 0;
+    const needed = over ? meta.needed : null;
+    const focused = row.contains(document.activeElement);
+    row.classList.toggle("none", !over);
+    leave.hidden = !over;
+    away.hidden = !needed || view.away;
+    back.hidden = !needed || !view.away;
+    asked.hidden = !needed;
+    explore.classList.toggle("primary", Boolean(needed && view.away));
+    if (needed) {
+      asked.replaceChildren(...(view.away ? lost(needed) : [question(view)]));
+      write(away, `Take ${partName(needed)} away`);
+      if (focused && document.activeElement === document.body) (view.away ? back : away).focus();
+    }
+  };
+  return { update };
+};
+
 /* ---- figures: of the step that is shown; speed and time are the run's ---- */
 
 const figures = host => {
-  const list = el("dl", "hf-stats");
+  const list = el("dl", "hf-stats hf-panel");
   const values = {};
   for (const name of ["Step", "Loss", "Validation", "Held-out", "Speed", "Left"]) {
     const label = el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name);
@@ -96,7 +153,7 @@ const logScale = () => {
 /** A mark of the logarithmic scale: 0.003, then 3e−4. */
 const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
 
-const [SHARE_HEIGHT, MOST_HEIGHT] = [256, 480];
+const HEIGHT = 186;
 
 const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
@@ -108,27 +165,26 @@ const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number
 };
 
 const curves = (host, go) => {
-  const panel = el("section", "hf-panel");
+  const panel = el("section", "hf-panel hf-progress");
   const keys = el("div", "hf-keys");
   let scale = logScale();
+  const shareChart = chart(panel, "Right answers, %", "");
+  const shareCurve = lineChart(shareChart.picture, {
+    name: "Validation accuracy by step",
+    format: v => String(Math.round(100 * v)),
+    tell: percent,
+    height: HEIGHT,
+    onCursor: go,
+    empty: "this run will be drawn here",
+  });
   const lossChart = chart(panel, "Loss", "log scale");
   const lossCurve = lineChart(lossChart.picture, {
     name: "Loss by step, log scale",
     log: true,
-    showX: false,
-    height: 206,
+    height: HEIGHT,
     format: logMark,
     onCursor: go,
-    empty: "this run will be drawn here",
-  });
-  const shareChart = chart(panel, "Validation accuracy", "");
-  const shareCurve = lineChart(shareChart.picture, {
-    name: "Validation accuracy by step",
-    format: v => percent(v, 0),
-    tell: percent,
-    height: SHARE_HEIGHT,
-    onCursor: go,
-    empty: "this run will be drawn here",
+    empty: "and its loss here",
   });
   const footer = el("footer", "", keys);
   panel.append(footer);
@@ -136,15 +192,6 @@ const curves = (host, go) => {
   let run = null;
   /** @type {TrainView} */
   let view = null;
-  let height = SHARE_HEIGHT;
-  /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
-  const grow = () => {
-    const free = footer.getBoundingClientRect().top - shareChart.picture.getBoundingClientRect().bottom - 28;
-    if (free < 8 || height + free > MOST_HEIGHT) return;
-    height += Math.floor(free);
-    shareCurve.update({ height });
-  };
-  new ResizeObserver(grow).observe(panel);
   const both = kind => name => {
     lossCurve[kind](name + "-loss");
     shareCurve[kind](name + "-validation");
@@ -167,7 +214,6 @@ const curves = (host, go) => {
     const { state, meta, step, loss, smoothLoss, validation, others, total } = view;
     if (run !== state.run) {
       scale = logScale();
-      height = SHARE_HEIGHT;
       run = state.run;
     }
     const cursor = loss.length ? step : null;
@@ -185,44 +231,148 @@ const curves = (host, go) => {
     shareCurve.update({
       x,
       cursor,
-      height,
       series: [...withRun(validation), ...others.map(o => ({ ...o, points: o.curve })), ...beside],
     });
     lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
-    shareChart.say(percent(measuredAt(validation, step) ?? NaN));
-    shareChart.note(meta.metric || "");
+    shareChart.say(share(measuredAt(validation, step) ?? NaN));
+    shareChart.note([meta.metric, "200 unseen inputs"].filter(Boolean).join(", "));
+    const laid = [...others, ...beside];
+    keys.hidden = !laid.length; // alone it needs no name
     keys.replaceChildren(
-      curveKey("this run, smoothed; thin: as measured", "series-1", 0),
-      ...[...others, ...beside].map(o =>
-        curveKey("model" in o && o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash),
-      ),
+      curveKey("this run", "series-1", 0),
+      ...laid.map(o => curveKey("model" in o && o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash)),
     );
     fill();
   };
   return { update };
 };
 
-/* ---- the map as it forms ---- */
+/* ---- what it writes, and where it looks ---- */
 
-const UNTRAINED = "Untrained weights: this map means nothing yet.";
+const SHOWN = 3; // answers beside the map; all stand in the table below
+
+/** How many symbols of an answer are right, in words. */
+const verdictOf = (/** @type {Board.ExampleAnswer} */ { right, written, wrong, symbols, answer }) => {
+  if (right === null || right === undefined) return "";
+  if (right) return "right";
+  if (!written) return answer ? `is ${answer}` : "wrong";
+  const good = Math.min(symbols ?? written.length, written.filter((_, i) => !wrong?.[i]).length);
+  return `${good} of ${symbols ?? written.length}`;
+};
+
+const answerRow = (/** @type {Board.ExampleAnswer} */ example) => {
+  const { source, label, text, written, wrong, right } = example;
+  if (text !== undefined)
+    return el("li", "text", el("span", "hf-src", source), el("span", "hf-out", text || "nothing yet"));
+  const symbols = label === undefined ? symbolStrip(written, wrong) : symbolStrip([label], [right === false], String);
+  const line = el(
+    "li",
+    label === undefined ? "" : "class",
+    el("bdi", "hf-src", source),
+    el("span", "hf-out", symbols),
+    el("span", right ? "all" : "", verdictOf(example)),
+  );
+  line.title = source;
+  return line;
+};
+
+const nowPanel = (host, pick) => {
+  const card = el("div", "hf-now");
+  host.append(card);
+  const writes = buildPanel(card, "What it writes", { cls: "hf-answers" });
+  const list = el("ol");
+  writes.body.append(list);
+  const looks = buildPanel(card, "Where it looks", { cls: "hf-looks" });
+  const [mapHost, side, gridHost] = [el("div"), el("div", "hf-heads"), el("div")];
+  const map = heatmap(mapHost, { name: "Attention", maxCell: 32 });
+  const grid = headGrid(gridHost, { onPick: (layer, h) => pick({ layer, head: h + 1 }) });
+  const meanOf = button("mean", () => pick({ head: 0 }), "hf-mean");
+  side.append(gridHost, meanOf);
+  const notice = el("p", "hf-notice");
+  looks.body.append(notice, el("div", "hf-mapline", mapHost, side));
+  looks.footer.append(map.exports(() => file(shown)));
+  /** @type {TrainView} */
+  let shown = null;
+  let had = "";
+  const sentence = (/** @type {TrainView} */ { state, meta, map: values }) =>
+    !state.run
+      ? "The map of an example is drawn here."
+      : meta.heads === 0
+        ? NO_ATTENTION
+        : values
+          ? ""
+          : "The first map is on its way.";
+  const showAnswers = (/** @type {TrainView} */ { state, meta, frame, away }) => {
+    const past =
+      frame?.predictions || state.frames.findLast(f => f.step <= (frame?.step ?? 0) && f.predictions)?.predictions;
+    const rows = (away && meta.needed.predictions) || past || [];
+    const few = rows.slice(0, SHOWN);
+    const what = meta.kind_of_task === "text" ? meta.predictions_title : "inputs it never trains on";
+    writes.rename(
+      away && meta.needed.predictions ? "What it writes now" : meta.predictions_name || "What it writes",
+      what,
+    );
+    const key = JSON.stringify(few);
+    if (key !== had) list.replaceChildren(...few.map(answerRow));
+    had = key;
+  };
+  /** A removed head holds no weights: its cells are hatched. */
+  const hatched = (values, isAway) => (isAway ? values.map(row => row.map(() => false)) : null);
+  const showMap = (/** @type {TrainView} */ view) => {
+    const { meta, layer, head, frame, map: values, step, away } = view;
+    const { rows, cols, truth, allowed } = meta;
+    const number = meta.layers?.[layer] ?? 1;
+    const layerName = meta.layers?.length > 1 ? `layer ${number}, ` : "";
+    const which = head
+      ? `head ${number}·${head}`
+      : `${layerName}mean of ${meta.heads} head${meta.heads > 1 ? "s" : ""}`;
+    const at = away ? "taken away" : `step ${count(frame.step)}`;
+    looks.rename(
+      "Where it looks",
+      el("span", "", `${which}, ${at}`, frame.step === 0 ? el("span", "hf-tag", "untrained") : null),
+    );
+    const gone = away && (meta.needed.head === 0 || meta.needed.head === head) && meta.needed.layer === number;
+    const name = `${meta.map || "Attention"}, ${which}, ${gone ? "taken away" : at}`;
+    map.update({ rows, cols, values, truth: gone ? null : truth, allowed: hatched(values, gone) ?? allowed, name });
+    trainState.openAll(frame, meta.layers.length);
+    grid.update({
+      maps: frame.opened,
+      layer,
+      head: Math.max(0, head - 1),
+      wholeRow: !head,
+      layers: meta.layers.map(l => l - 1),
+    });
+    meanOf.setAttribute("aria-pressed", String(!head));
+    side.hidden = meta.layers.length * meta.heads < 2;
+    side.style.setProperty("--of", String(Math.min(meta.heads, 4)));
+    looks.section.title = frame.step === step ? "" : `drawn at step ${count(frame.step)}`;
+  };
+  const update = (/** @type {TrainView} */ view) => {
+    shown = view;
+    const { map: values, meta } = view;
+    showAnswers(view);
+    write(notice, sentence(view));
+    notice.hidden = Boolean(values);
+    notice.classList.toggle("hf-blank", !values);
+    mapHost.parentElement.hidden = looks.footer.hidden = !values;
+    mapHost.parentElement.classList.toggle("below", (meta.cols?.length ?? 0) > 9);
+    if (values) showMap(view);
+  };
+  return { update };
+};
+
+/* ---- the weight on the known answer ---- */
+
 const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
-const AS_IT_FORMS = "Attention as it forms";
 const file = (/** @type {TrainView} */ { meta, frame, layer, head }) => {
   const where = [`step-${frame?.step ?? 0}`, `layer-${meta.layers?.[layer] ?? 1}`, head ? `head-${head}` : "mean"];
   return fileName("attention", meta.task, ...where);
 };
 
-const mapPanel = (host, go, pick) => {
-  const panel = buildPanel(host, AS_IT_FORMS);
-  const layers = buildSegment("Layer", layer => pick({ layer }));
-  const heads = buildSegment("Head", head => pick({ head }));
-  const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
-  const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
-  const notice = el("p", "hf-notice");
-  const mapHost = el("div");
-  const map = heatmap(mapHost, { name: "Attention", maxCell: 52 });
-  const knownHost = el("div", "hf-known");
-  const known = chart(knownHost, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
+const knownPanel = (host, go) => {
+  const panel = buildPanel(host, "", { cls: "hf-known" });
+  panel.header.hidden = true;
+  const known = chart(panel.body, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
   const knownCurve = lineChart(known.picture, {
     name: "Weight on the known answer by step",
     format: v => v.toFixed(1),
@@ -230,52 +380,17 @@ const mapPanel = (host, go, pick) => {
     onCursor: go,
     empty: "nothing learned yet",
   });
-  const knownKeys = el("div", "hf-keys");
-  /** @type {TrainView} */
-  let shown = null;
-  knownHost.append(knownKeys);
-  panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
-  panel.body.append(notice, mapHost, knownHost);
-  panel.footer.append(map.exports(() => file(shown)));
-  const sentence = (/** @type {TrainView} */ { state, meta, frame, map: values }) => {
-    if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
-    if (meta.heads === 0) return NO_ATTENTION;
-    if (!values) return "The first map is on its way.";
-    return frame.step === 0 ? UNTRAINED : "";
-  };
-  const update = (/** @type {TrainView} */ view) => {
-    const { meta, layer, head, frame, map: values, known: points, direct, step, loss, total } = view;
-    shown = view;
-    const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
-    const note = meta.probe ? [figureName(meta.own_probe ? "your probe" : "probe", "probe"), ` ${meta.probe}`] : [];
-    if (values && !meta.probe) note.push("a validation passage");
-    panel.rename(meta.map_title || AS_IT_FORMS, el("span", "", ...note, late || ""));
-    layerPicks.hidden = !(meta.layers?.length > 1);
-    layers.update((meta.layers || []).map(String), layer);
-    headPicks.hidden = !(meta.heads > 1);
-    heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
-    write(notice, sentence(view));
-    notice.hidden = !notice.textContent;
-    notice.classList.toggle("hf-blank", !values);
-    mapHost.hidden = panel.footer.hidden = !values;
-    if (values) {
-      const { rows, cols, truth, allowed } = meta;
-      const which = `layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}`;
-      const name = `${meta.map || "Attention"} of the probe, ${which}, step ${count(frame.step)}`;
-      map.update({ rows, cols, values, truth, allowed, name });
-    }
-    knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
+  const keys = el("div", "hf-keys");
+  panel.body.append(keys);
+  const update = (/** @type {TrainView} */ { known: points, direct, step, loss, total, meta }) => {
+    panel.section.hidden = !meta.truth && !points.length;
     const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
     const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];
     knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series });
-    known.say(
-      [points, direct]
-        .filter(p => p.length)
-        .map(p => number(measuredAt(p, step) ?? NaN, 2))
-        .join(" · "),
-    );
-    knownKeys.hidden = !near.length;
-    knownKeys.replaceChildren(...(near.length ? series : []).map(s => curveKey(s.name, s.colour, s.dash)));
+    const now = [points, direct].filter(p => p.length).map(p => number(measuredAt(p, step) ?? NaN, 2));
+    known.say(now.join(" · "));
+    keys.hidden = !near.length;
+    keys.replaceChildren(...(near.length ? series : []).map(s => curveKey(s.name, s.colour, s.dash)));
   };
   return { update };
 };
@@ -283,15 +398,15 @@ const mapPanel = (host, go, pick) => {
 /* ---- through time ---- */
 
 const timePanel = (host, go, follow) => {
-  const panel = buildPanel(host, "Through time", {
-    note: "moves the map, the predictions and the cursor on the curves",
-  });
+  const panel = buildPanel(host, "", { cls: "hf-time" });
+  panel.header.hidden = true;
   const where = el("b");
-  const how = el("span", "hf-quiet");
+  const how = el("small");
   const play = button("Play", () => start());
-  const end = button("", follow);
-  panel.header.append(el("span", "hf-when", where, how, play, end));
-  const film = filmStrip(panel.body, { onStep: go });
+  const end = button("", follow, "");
+  const strip = el("div");
+  panel.body.append(el("div", "hf-when", play, el("span", "", where, how), end), strip);
+  const film = filmStrip(strip, { onStep: go });
   /** @type {import("./train_state.js").Frame[]} */
   let frames = [];
   let playing = null;
@@ -324,7 +439,7 @@ const timePanel = (host, go, follow) => {
     film.update({ frames: strip, last: state.run ? last : null, cursor: step });
     write(where, "step " + count(state.run ? step : 0));
     const atEnd = running ? "following the run" : "the last step";
-    how.textContent = !state.run || last === 0 ? "untrained" : following ? atEnd : "in the past";
+    write(how, !state.run || last === 0 ? "untrained" : following ? atEnd : "in the past");
     play.disabled = frames.length < 2;
     end.hidden = following || !last;
     write(end, running ? "Follow the run" : "Go to the end");
@@ -346,13 +461,13 @@ const writesPanel = host => {
     );
     table.update(
       rows,
-      "Train, and a few validation examples appear here with their wrong symbols marked.",
+      "A few validation examples appear here with their wrong symbols marked.",
       meta.predictions_columns,
     );
   };
   return { update };
 };
 
-const trainPanels = { figures, curves, mapPanel, timePanel, writesPanel };
+const trainPanels = { storyPanel, figures, curves, nowPanel, knownPanel, timePanel, writesPanel };
 
 export { besideOf, logMark, logScale, trainPanels };

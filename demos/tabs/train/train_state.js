@@ -65,6 +65,10 @@ const mapOf = (/** @type {Frame} */ frame, /** @type {number} */ layer, /** @typ
   return head > 0 ? heads[head - 1] || null : (frame.means[layer] ||= meanOf(heads));
 };
 
+/** Open the maps of all layers of a frame, for a picture of all heads. */
+const openAll = (/** @type {Frame} */ frame, /** @type {number} */ layers) =>
+  range(layers).forEach(layer => mapOf(frame, layer, 1));
+
 /** Mean over the rows with a known answer of the weight that lies on it. */
 const onKnown = (map, truth) => {
   const rows = range(map.length).filter(r => truth[r]?.some(Boolean));
@@ -81,6 +85,6 @@ const smooth = points => {
   });
 };
 
-const trainState = { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth };
+const trainState = { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, openAll, smooth };
 
 export { trainState };

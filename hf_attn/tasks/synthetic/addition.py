@@ -61,6 +61,7 @@ class Addition(Task):
 
     name = "addition"
     title = "Addition"
+    purpose = "add two numbers"
     notation = "two whole numbers with a + between"
     metric = "every digit right"
     size_name = "digits"

@@ -29,6 +29,7 @@ class Brackets(Task):
 
     name = "brackets"
     title = "Brackets"
+    purpose = "close the brackets that are open"
     notation = "brackets of which some are still open"
     metric = "every bracket right"
     size_name = "open brackets"

@@ -22,6 +22,9 @@ COPIER: Mapping[str, object] = {
     "position_initializer_range": 1.0,
 }
 
+# Of two heads in one layer, a single one is often needed; with two layers the others do the same.
+ONE_LAYER_COPIER: Mapping[str, object] = {**COPIER, "encoder_layers": 1, "decoder_layers": 1}
+
 
 @dataclass(frozen=True)
 class SymbolSequences(SpacedTask):
@@ -140,9 +143,12 @@ class Copying(SymbolSequences):
 
     name = "copy"
     title = "Copy"
+    purpose = "copy what it reads"
+    sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 10),)  # which "quick" was found for
     recipes: ClassVar[Mapping[str, Recipe]] = {
         "product": Recipe(COPIER, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
         "document": Recipe(COPIER, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
+        "quick": Recipe(ONE_LAYER_COPIER, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=20),
     }
 
     @property

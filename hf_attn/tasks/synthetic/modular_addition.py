@@ -34,6 +34,7 @@ class ModularAddition(SpacedTask):
 
     name = "modular"
     title = "Modular addition"
+    purpose = "add two numbers and keep the remainder"
     notation = "two whole numbers with a + between and spaces around it"
     metric = "the right remainder"
     size_name = "wraps"

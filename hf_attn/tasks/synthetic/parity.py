@@ -32,6 +32,7 @@ class Parity(SpacedTask):
 
     name = "parity"
     title = "Parity"
+    purpose = "say whether the number of ones is even or odd"
     notation = "zeros and ones separated by spaces"
     metric = "even or odd, rightly"
     sizes = (SizeChoice("length", "Longest", (8, 10, 12, 16), 10),)

@@ -63,6 +63,7 @@ class Parsing(Task):
 
     name = "parser"
     title = "Parser"
+    purpose = "turn an assignment into its syntax tree"
     notation = "an assignment to x, y or z"
     metric = "whole tree right"
     size_name = "depth"

@@ -30,6 +30,7 @@ class Recall(SpacedTask):
 
     name = "recall"
     title = "Associative recall"
+    purpose = "recall which value followed a key"
     notation = "keys (letters), each with its value (a digit) behind it, and one of the keys again"
     metric = "the right value"
     size_name = "pairs"

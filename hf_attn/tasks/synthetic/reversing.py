@@ -23,6 +23,7 @@ class Reversing(SymbolSequences):
 
     name = "reverse"
     title = "Reversal"
+    purpose = "write what it reads from back to front"
 
     # The place to read is the length less the place to write: waves tell that (an angle less an angle is a
     # rotation) where a learned table has every pair of places to learn. 300 steps gave .99 against .19.

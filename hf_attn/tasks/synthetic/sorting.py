@@ -30,6 +30,7 @@ class Sorting(SpacedTask):
 
     name = "sort"
     title = "Sorting"
+    purpose = "write numbers in ascending order"
     notation = "whole numbers separated by spaces"
     metric = "every number right"
     sizes = (SizeChoice("length", "Numbers", (4, 8, 12, 16), 8),)

@@ -231,6 +231,7 @@ class Dates(Task):
 
     name = "dates"
     title = "Dates"
+    purpose = "write a date as year, month and day"
     notation = "a date with its day, month and year"
     metric = "the right date"
     size_name = "words"

@@ -65,6 +65,7 @@ class Language(OwnText):
     kind = TEXT
     name = "text"
     title = "Running text"
+    purpose = "go on with a text"
     notation = "how a text begins"
     metric = "the next token, guessed from the true ones before it"
     sizes = (SizeChoice("window", "Passage", (64, 128, 256), 128),)

@@ -23,6 +23,7 @@ class Phrases(TextClassification):
 
     name = "phrases"
     title = "Language of a phrase"
+    purpose = "name the language of a phrase"
     notation = "a word or phrase"
     origin = "Unicode's Common Locale Data Repository, as Babel has it"
     grouped_by = "phrases of one meaning in all languages"

@@ -49,6 +49,7 @@ class Pronunciation(CorpusTask):
 
     name = "pronunciation"
     title = "Pronunciation"
+    purpose = "write how an English word sounds"
     notation = "an English word"
     metric = "every phoneme right, of any pronunciation that the dictionary lists"
     size_name = "letters"

@@ -56,6 +56,7 @@ class Sentences(Task):
     kind = TEXT
     name = "sentences"
     title = "Sentences of a toy English"
+    purpose = "go on with a sentence"
     notation = "how a passage begins"
     metric = "the words that earlier words decide, guessed from the true ones before"
     size_name = "kind"

@@ -50,6 +50,7 @@ class Topics(TextClassification):
 
     name = "topics"
     title = "Topic of a docstring"
+    purpose = "name the topic of a docstring"
     notation = "a docstring"
     origin = "the docstrings of Python's standard library"
     grouped_by = "docstrings of one module"

@@ -41,6 +41,7 @@ class OwnClasses(TableTask, TextClassification):
 
     name = "csv"
     title = "Your own classes"
+    purpose = "name the class of a text"
     notation = "a text like those in your table"
     column_options = ("text", "label")
     file_label = "Your table: CSV, TSV or JSON Lines, with a column of texts and one of classes"

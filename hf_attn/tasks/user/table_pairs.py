@@ -45,6 +45,7 @@ class Pairs(TableTask, OwnText):
 
     name = "pairs"
     title = "Your own pairs"
+    purpose = "write the target for a source"
     notation = "a source like those in your table"
     column_options = ("source", "target")
     file_label = "Your table: CSV, TSV or JSON Lines, with a column of inputs and one of answers"

@@ -1,0 +1,163 @@
+/* The sentence over a run, and the question at its end: chosen from the figures that are shown, the first rule that
+   holds. Each part is a text or [tag, text], with b what matters and i what to do. */
+import { count, mean, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { lastBefore, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { trainState } from "./train_state.js";
+
+const { mapOf, onKnown } = trainState;
+/** @import {TrainView} from "./train_board.js" */
+/** @typedef {string | [string, string]} Part */
+
+const MOST = 0.7; // of the weight: from here on it lies where the answer stands
+const EXACTLY = 0.95;
+const GOOD = 0.9; // of the answers
+const NEEDED = 0.05; // of the answers, lost
+
+/** A share in words: whole where it is whole, else with one digit. */
+const share = x => percent(x, Math.abs(100 * x - Math.round(100 * x)) < 0.05 ? 0 : 1);
+
+const isOver = status => ["finished", "stopped", "error"].includes(status);
+const isDiagonal = truth =>
+  truth?.length > 1 &&
+  truth.every((row, r) => row.length === truth.length && row.every((need, c) => !need === (r !== c)));
+
+/** What even guessing would put on the rings: of each row that has some, their share of what may be read. */
+const evenShare = (/** @type {Partial<Board.TrainMeta>} */ { truth, allowed }) => {
+  const rows = range(truth.length).filter(r => truth[r].some(Boolean));
+  return mean(
+    rows.map(r => truth[r].filter(Boolean).length / (allowed?.[r].filter(Boolean).length ?? truth[r].length)),
+  );
+};
+
+const headName = (/** @type {TrainView} */ { meta, layer, head }) => {
+  const number = meta.layers?.[layer] ?? 1;
+  return head ? `head ${number}·${head}` : `the mean of layer ${number}`;
+};
+
+/** The weight that lies on the rings of the shown map; null where there are none, or no map. */
+const onRings = (/** @type {TrainView} */ { meta, map }) => (meta.truth && map ? onKnown(map, meta.truth) : null);
+
+/** The head of the shown frame with most weight on the rings. */
+const bestHead = (/** @type {TrainView} */ { meta, frame }) => {
+  const places = range(meta.layers?.length ?? 0).flatMap(layer =>
+    range(meta.heads || 0).map(h => ({ layer, head: h + 1 })),
+  );
+  const rated = places.map(place => ({ ...place, weight: onKnown(mapOf(frame, place.layer, place.head), meta.truth) }));
+  return rated.reduce((best, one) => (best && best.weight >= one.weight ? best : one), null);
+};
+
+const right = (/** @type {TrainView} */ { meta, validation, step }) => {
+  const measured = lastBefore(validation, step);
+  const what = meta.kind_of_task === "text" ? "of the next symbols are guessed" : "of the answers are right";
+  return { value: measured?.[1] ?? 0, words: measured ? `${share(measured[1])} ${what}` : "" };
+};
+
+/** @returns {Part[]} */
+const untrained = (/** @type {TrainView} */ view) => {
+  const { meta, state } = view;
+  const watch = isDiagonal(meta.truth)
+    ? "watch a diagonal appear in the map."
+    : meta.truth
+      ? "watch the weight move onto the rings."
+      : "watch the wrong answers turn right.";
+  const asked = state.status === "ready" ? [["i", ` Press Train and ${watch}`]] : [];
+  return [
+    `This model should ${meta.purpose}. `,
+    ["b", `Untrained, ${right(view).words}.`],
+    .../** @type {Part[]} */ (asked),
+  ];
+};
+
+/** @returns {Part[]} */
+const atStep = (/** @type {TrainView} */ view) => {
+  const { meta, step, loss } = view;
+  const { value, words } = right(view);
+  const weight = onRings(view);
+  const begin = `Step ${count(step)}: `;
+  if (weight === null) {
+    const how = value >= GOOD ? "nearly all is right." : value < 0.1 ? "still guessing." : "it is learning.";
+    return [begin, ["b", how], ` ${words}; the loss is ${number(measuredAt(loss, step) ?? NaN, 3)}.`];
+  }
+  const lies = `${share(weight)} of the weight of ${headName(view)} lies where the answer stands`;
+  if (weight >= MOST) {
+    const forms = isDiagonal(meta.truth)
+      ? `the diagonal ${value >= GOOD ? "stands" : "is forming"}.`
+      : "it looks where the answer stands.";
+    return [begin, ["b", forms], ` ${lies}; ${words}.`];
+  }
+  const how = value >= GOOD ? "nearly all is right." : value < 0.1 ? "still guessing." : "it is learning.";
+  return [begin, ["b", how], ` ${lies}; even guessing gives ${share(evenShare(meta))}. ${words}.`];
+};
+
+/** Where it looks, once it has learned. */
+const whereItLooks = (/** @type {TrainView} */ view) => {
+  const weight = onRings(view);
+  if (view.meta.heads === 0) return "It has no attention: there is no map to look at.";
+  if (weight === null) return "";
+  if (weight >= EXACTLY) return "It looks exactly where the answer stands.";
+  if (weight >= MOST)
+    return `It looks mostly where the answer stands: ${share(weight)} of the weight of ${headName(view)}.`;
+  const best = bestHead(view);
+  if (best.weight >= MOST)
+    return `${share(weight)} of the weight of ${headName(view)} lies where the answer stands; ${headName({ ...view, ...best })} has ${share(best.weight)}.`;
+  return "No single head looks where the answer stands: here the heads share the work.";
+};
+
+/** @returns {Part[]} */
+const atEnd = (/** @type {TrainView} */ view) => {
+  const { state, step, meta, total } = view;
+  const seconds = state.points.at(-1)?.seconds ?? 0;
+  const took = `after ${count(step)} steps, ${seconds < 9.95 ? seconds.toFixed(1) : count(Math.round(seconds))} s.`;
+  const measured = state.heldOut;
+  if (!measured)
+    return [
+      `Step ${count(step)} of ${count(total)}. `,
+      ["b", right(view).words + "."],
+      " Unseen inputs are being measured.",
+    ];
+  const what = meta.kind_of_task === "text" ? "guessed" : "right";
+  const first = /** @type {Part} */ (["b", `${share(measured.share)} ${what} ${took}`]);
+  const beside = meta.baseline ? ` ${meta.baseline.name}: ${share(meta.baseline.held_out)}.` : "";
+  if (measured.share < GOOD && !meta.baseline && meta.kind_of_task !== "text")
+    return [
+      first,
+      ` It needs more: train ${count(2 * Math.max(step, total))} steps, or choose another learning rate. ${whereItLooks(view)}`,
+    ];
+  return [first, `${beside} ${whereItLooks(view)}`];
+};
+
+const partName = (/** @type {Board.NeededPart} */ { layer, head }) =>
+  head ? `head ${layer}·${head}` : `layer ${layer}`;
+
+/** @returns {Part[]} */
+const answer = (/** @type {Board.NeededPart} */ needed) => {
+  const { whole, left } = needed;
+  const name = partName(needed);
+  if (whole - left < NEEDED) return [["b", `No: without ${name} still ${share(left)} are right.`]];
+  const wrong = 1 - left;
+  const half = wrong >= 0.45 && wrong <= 0.55;
+  if (whole >= 0.98) return [["b", `Yes: without ${name} ${half ? "half" : share(wrong)} of the answers go wrong.`]];
+  return [["b", `Yes: without ${name} only ${share(left)} are right, and ${share(whole)} with it.`]];
+};
+
+const question = (/** @type {TrainView} */ view) => {
+  const { head } = view.meta.needed;
+  if (!head) return "Is the attention of this layer needed?";
+  return isDiagonal(view.meta.truth) && (onRings(view) ?? 0) >= MOST
+    ? "Is this diagonal needed?"
+    : "Is this head needed?";
+};
+
+/** The sentence over the shown step. @returns {Part[]} */
+const tellRun = (/** @type {TrainView} */ view) => {
+  const { state, meta, step, following, away } = view;
+  if (!state.run) return ["Choose a task, then press Train."];
+  if (away) return answer(meta.needed);
+  if (state.status === "error" && following) return [["b", `The run failed at step ${count(step)}.`]];
+  if (step === 0) return untrained(view);
+  return following && isOver(state.status) ? atEnd(view) : atStep(view);
+};
+
+const trainStory = { tellRun, question, partName, isOver, share };
+
+export { trainStory };
