@@ -141,6 +141,7 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
         "allowed": allowed.tolist() if answering.kind == "decoder" else None,
         "kind": answering.kind,
         "map": MAPS[kind],
+        "layer": "last layer" if layers > 1 else "",
     }
 
 

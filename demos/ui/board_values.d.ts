@@ -233,6 +233,7 @@ declare namespace Board {
     allowed?: boolean[][] | null;
     kind?: string;  // of the map: "cross", "decoder", "encoder"; empty without attention
     map?: string;  // what it is called
+    layer?: string;  // which one a duel shows, in words; empty where there is one
   }
 
   /** The head or layer that the answers need most, with what is left without it. */
@@ -993,6 +994,7 @@ declare namespace Board {
     hand_board: HandValue;
     roles_board: RolesValue;
     train_board: TrainValue;
+    task_cards: CardsValue;
     runs_table: RunsValue;
     compare_board: CompareValue;
     try_board: TryValue;

@@ -193,12 +193,6 @@ def test_the_heads_offered_divide_the_hidden_size():
     assert form.offer_heads("none") == form.CHOICES["num_attention_heads"]
 
 
-def test_what_to_look_for_follows_the_task():
-    labels = ("Copy", "Addition", "Your own classes")
-    said = [train.pick_task(Session(), {"task": label})["look_for"] for label in labels]
-    assert ["diagonal" in said[0], "carry" in said[1], "diagonal" in said[2]] == [True, True, False]
-
-
 # ---------------------------------------------------------------- loaded again
 
 

@@ -44,7 +44,7 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
     assert session.table.guess_columns(("text", "label")) == ["text", "label"]
     press_with(session, "Your own classes")
     boards = [board for board in map(board_of, follow(session)) if board]
-    assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
+    assert boards[-1]["meta"]["map"] == "Self-attention"
     said = boards[-1]["frames"][-1]["predictions"][0]
     assert (said["label"] in ("like", "dislike"), said["answer"] in ("like", "dislike")) == (True, True)
     shutil.unpack_archive(pack_run(session, Event("run-1"))["zipped"], tmp_path / "zip")
@@ -89,7 +89,7 @@ def test_the_line_under_the_form_says_which_columns_and_rows_are_read(tmp_path, 
     assert [field["value"] for field in fields.values()] == columns
     filled = form.choose_task(label) | form.show_columns("csv", session.table)
     given = {field: update.get("value") for field, update in filled.items()}
-    hint = form.describe_form({"task": label, "seed": "0", "probe": "", **given}, session.table)["hint"]
+    hint = train.describe(session, {"task": label, "seed": "0", "probe": "", **given})["hint"]
     assert "said.csv: 60 rows, column 1 is the text, column 2 is the label" in hint
     assert how in hint
     session.close()
@@ -104,8 +104,8 @@ def test_an_interval_says_what_it_was_taken_over():
 
 def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():
     form_values = changed(task="Your own pairs", num_hidden_layers=1)
-    lines = form.describe_form(form_values)
-    assert "Choose a table first" in lines.pop("hint")
+    lines = train.describe(Session(), form_values)
+    assert "Choose a table first" in lines.pop("note")
     assert set(lines.values()) == {""}
     assert "Choose a table first" in press_with(Session(), "Your own pairs")["table_error"]
 
@@ -120,8 +120,8 @@ def test_another_task_forgets_the_table_of_the_last():
 @pytest.mark.parametrize(
     ("model", "title", "heads"),
     [
-        ("dot", "Alignment as it forms", 1),
-        ("decoder", "What each written symbol reads, as it forms", 2),
+        ("dot", "Alignment", 1),
+        ("decoder", "Decoder self-attention", 2),
         ("none", None, 0),
     ],
 )
@@ -129,7 +129,7 @@ def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has
     session, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")
     last = [board for board in map(board_of, outputs) if board][-1]
     meta, frame = last["meta"], last["frames"][-1]
-    assert (meta.get("map_title"), meta["heads"]) == (title, heads)
+    assert (meta.get("map"), meta["heads"]) == (title, heads)
     assert ("maps" in frame) == bool(heads)
     if heads:
         assert len(meta["truth"]) == len(meta["rows"])

@@ -13,7 +13,7 @@ pytest.importorskip("gradio")
 
 from demos.session.catalog import build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.train import form
+from demos.tabs.train import tab as train
 from demos.tabs.try_it import answer_view
 from demos.tabs.try_it import tab as trying
 from demos.ui import boards, formatting
@@ -253,5 +253,5 @@ def test_try_says_which_split_an_input_is_of(source, said):
 
 
 def test_train_says_which_split_its_example_is_of():
-    shown = form.describe_form(changed(task="Addition", size=3))["hint"]
+    shown = train.describe(Session(), changed(task="Addition", size=3, preset="small"))["hint"]
     assert "153+391 → 544 (training may draw this input)." in shown

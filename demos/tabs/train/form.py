@@ -91,11 +91,8 @@ CHOICES = {
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
 RAIL = ("task", "model")  # always seen; the others are in the fold
-FIRST_MODELS = (
-    "transformer",
-    "additive",
-    "none",
-)  # the others come below them, in sight once the fold is open
+# the others are in sight once the fold is open
+FIRST_MODELS = ("transformer", "additive", "none")
 SWITCHES = ("bidirectional", "input_feeding")
 RECIPE = ("task", "model", "size", "preset")  # what chooses a recipe
 FILLED = (*MODEL_FIELDS, "optimizer", "learning_rate", "steps")  # what a recipe says
