@@ -62,6 +62,7 @@ def message(run, steps, total=200, **more):
     """Return a train message whose points and frames stand at the given steps."""
     meta = {"task": "addition", "total_steps": total, "probe": "12+34", "metric": "every digit right"}
     meta |= {"rows": TARGET, "cols": SOURCE, "truth": TRUTH, "heads": 2, "predictions_title": "one sum"}
+    meta |= {"layers": [1], "kind": "cross", "purpose": "add two numbers", "kind_of_task": "sequence"}
     points = [{"step": s, "loss": 2 / (1 + s / 20), "validation": s / 200} for s in steps]
     maps = {s: boards.encode_maps(cross_maps(s)) for s in steps}
     frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
@@ -324,7 +325,7 @@ def test_one_cursor_moves_curves_map_and_predictions_and_follow_returns_to_the_r
     expect(when).to_contain_text("step 40in the past")
     expect(train.locator(".hf-says .wrong")).to_have_text("5")
     expect(train.locator(".hf-says")).to_contain_text("wrong, is 46")
-    expect(train.locator("output").first).to_have_text(f"{2 / 3:.3f}")
+    expect(train.locator("output").nth(1)).to_have_text(f"{2 / 3:.3f}")
     expect(train.locator(".hf-film [aria-pressed=true]")).to_have_text("40")
     truth, weights = np.array(TRUTH), cross_maps(40).mean(axis=0)
     needed, directly = ((weights * rings).sum(axis=1).mean() for rings in (truth > 0, truth == 1))
@@ -355,7 +356,10 @@ def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
 def test_untrained_and_failed_runs_and_the_empty_state_say_so_in_words(visit):
     untrained = "Untrained weights: this map means nothing yet."
     page = visit("untrained")
-    expect(page.locator("#train .hf-notice")).to_have_text(untrained)
+    expect(page.locator("#train .hf-headline")).to_contain_text(
+        "This model should add two numbers. Untrained, 0"
+    )
+    expect(page.locator("#train .hf-looks")).to_contain_text("untrained")
     expect(page.locator("#explore .hf-notice")).to_have_text(untrained)
     expect(visit("failed").locator("#train [role=alert]")).to_contain_text("The loss became NaN at step 10.")
     page = visit("empty")

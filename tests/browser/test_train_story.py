@@ -1,0 +1,153 @@
+"""The sentence over a run says what its own figures say, of every task and in every case."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from demos.core.fields import task_choices
+from demos.jobs.probe import read_map
+from demos.jobs.training_job import TrainingJob, show_untrained
+from demos.tabs.train import form
+from demos.ui import boards
+from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
+from hf_attn.interpret.interventions import Intervention
+from hf_attn.tasks import TASKS
+from tests.support.browser import open_tab
+
+DRAW = """value => {
+    const element = document.createElement("div"), inner = document.createElement("div");
+    inner.className = "hf-train";
+    element.append(inner);
+    document.body.append(element);
+    hfAttn.train_board(element).update(value);
+    const words = selector => element.querySelector(selector).textContent.replaceAll("\\u202f", " ");
+    const read = () => ({
+        headline: words(".hf-headline"),
+        asked: words(".hf-asked > span"),
+        looks: words(".hf-looks h2"),
+        writes: words(".hf-answers h2"),
+    });
+    const seen = read();
+    element.querySelector(".hf-asked button").click();
+    const after = read();
+    element.remove();
+    return [seen, after];
+}"""
+SLOW = ("topics", "phrases", "text", "pronunciation")  # they read much, or have many heads to try
+LABELS = [
+    pytest.param(label, marks=[pytest.mark.slow] if name in SLOW else [])
+    for label, (name, *_) in task_choices().items()
+    if not TASKS[name].column_options
+]
+HEAD = r"([\d.]+) % of the weight of (?:head (\d+)·(\d+)|the mean of layer (\d+))"
+
+
+@pytest.fixture(scope="module")
+def page(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        yield page
+
+
+def tell(page, message):
+    """Return what stands over the run, before and after its first button was pressed."""
+    return page.evaluate(DRAW, json.loads(boards.to_json(message)))
+
+
+def train(label, **changes):
+    """Return the job of a task's own settings, done."""
+    filled = {name: update.get("value") for name, update in form.choose_task(label).items()}
+    made = form.read_form({**filled, "task": label, "seed": "0", "probe": "", **changes})
+    job = TrainingJob("run-1", "one", *made, "cpu", measure_baseline=lambda _: None)  # it takes long
+    list(job.follow())
+    return job
+
+
+def on_rings(job, layer, head):
+    """Return the weight that lies on the rings of the probe's map, by hand."""
+    weights, labels = read_map(job.model, job.task, job.probe)
+    place = labels["layers"].index(layer)
+    shown = weights[place].mean(dim=0) if head is None else weights[place][head - 1]
+    rows = [row for row, needs in enumerate(labels["truth"]) if any(needs)]
+    needed = torch.tensor(labels["truth"]) > 0
+    return float((shown * needed).sum(dim=1)[rows].mean())
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_after_training_the_sentence_is_true_by_the_runs_own_figures(page, label):
+    job = train(label, steps="2")
+    seen, after = tell(page, job.to_message(whole=True))
+    share, steps = re.match(r"([\d.]+) % (?:right|guessed) after (\d+) steps", seen["headline"]).groups()
+    assert float(share) == pytest.approx(100 * job.evaluation.overall.exact_match, abs=0.06)
+    assert int(steps) == job.step == 2
+    assert ("It needs more" in seen["headline"]) <= (job.evaluation.overall.exact_match < 0.9)
+    for weight, layer, head, mean in re.findall(HEAD, seen["headline"]):
+        found = on_rings(job, int(layer or mean), int(head) if head else None)
+        assert float(weight) == pytest.approx(100 * found, abs=0.15)
+    needed = job.needed
+    name = f"head {needed['layer']}·{needed['head']}" if needed["head"] else f"layer {needed['layer']}"
+    assert f"without {name}" in after["headline"]
+    assert after["headline"].startswith("Yes" if needed["whole"] - needed["left"] >= 0.05 else "No")
+
+
+def test_a_trained_copier_s_sentence_question_and_answer_are_measured(page):
+    job = train("Copy")
+    (kind,) = {job.map["kind"]}
+    seen, after = tell(page, job.to_message(whole=True))
+    needed = job.needed
+    shown = on_rings(job, needed["layer"], needed["head"] or None)
+    exact = "exactly" if shown >= 0.95 else "mostly"
+    assert f"It looks {exact} where the answer stands" in seen["headline"]
+    head = needed["head"] - 1 if needed["head"] else None
+    trial = Trial((Intervention("remove", kind, needed["layer"] - 1, head),))
+    whole, without = measure_outcomes(job.model, job.task, [trial], 500)
+    assert (needed["whole"], needed["left"]) == (whole.exact_match, without.exact_match)
+    assert f"of {without.examples} unseen inputs" in after["asked"]
+    assert "now" in after["writes"]
+    assert not any(row["right"] for row in needed["predictions"])
+
+
+def test_the_costliest_head_is_chosen_on_validation_and_a_layer_where_no_head_is_needed():
+    job = train("Copy")
+    *_, found = find_needed(job.model, job.task, "cross", examples=100)
+    drops = {outcome.trial: outcome.drop for outcome in found.heads}
+    assert max(drops, key=drops.__getitem__) == found.without.trial
+    *_, layer = find_needed(job.model, job.task, "cross", examples=100, least=1.1)
+    assert layer.without.trial == Trial((Intervention("remove", "cross", 0),))
+    *_, unasked = find_needed(job.model, job.task, "cross", examples=100, most_heads=1)
+    assert (unasked.heads, unasked.without.trial) == ((), layer.without.trial)
+
+
+def needed_part(**values):
+    part = {"layer": 1, "head": 2, "whole": 1.0, "left": 0.5, "interval": [0.46, 0.54], "examples": 500}
+    return {**part, "predictions": None, **values}
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({}, "Yes: without head 1·2 half of the answers go wrong."),
+        ({"left": 0.62}, "Yes: without head 1·2 38 % of the answers go wrong."),
+        ({"left": 0.98}, "No: without head 1·2 still 98 % are right."),
+        ({"head": 0, "left": 0.0}, "Yes: without layer 1 100 % of the answers go wrong."),
+        ({"whole": 0.8, "left": 0.2}, "Yes: without head 1·2 only 20 % are right, and 80 % with it."),
+    ],
+)
+def test_the_answer_says_what_was_left(page, part, words):
+    message = train("Copy", steps="2").to_message(whole=True)
+    message["meta"]["needed"] = needed_part(**part)
+    _, after = tell(page, message)
+    assert after["headline"] == words
+
+
+def test_before_a_run_the_sentence_is_of_the_untrained_model(page):
+    filled = {name: one.get("value") for name, one in form.choose_task("Copy").items()}
+    value = show_untrained(*form.read_form({**filled, "task": "Copy", "seed": "0"}))
+    seen, _ = tell(page, value)
+    right = value["points"][0]["validation"]
+    assert seen["headline"] == (
+        f"This model should copy what it reads. Untrained, {right:.0%} of the answers are right. "
+        "Press Train and watch a diagonal appear in the map."
+    ).replace("0%", "0 %")
+    assert "untrained" in seen["looks"]
