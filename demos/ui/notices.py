@@ -18,7 +18,7 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 </svg>hf_attn</b></div>"""
 
 
-Part = str | tuple[str, str]  # of a sentence: text, or (tag, text) with b, code or i
+Part = str | tuple[str, str]  # of a sentence: text, or (tag, text) with b, code, i or button
 
 
 def headline(parts: list[Part]) -> str:

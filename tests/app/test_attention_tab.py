@@ -196,7 +196,9 @@ def test_a_chosen_cell_comes_back_alone_and_a_figure_of_another_head_brings_its_
     assert (value["id"], value["cell"]["row"], value["cell"]["column"]) == (2, 1, 4)
     assert value["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
     updates = attention.pick_cell(session, picked(0, 0, number=2))
-    assert list(updates) == ["board", "error"]
+    assert list(updates) == ["board", "error", "unfold", "away", "word"]
+    weight = float(after.head.weights[0, 0])
+    assert f"{weight:.3f}: from dot product" in updates["unfold"]["value"], "the step names the chosen cell's"
     told = json.loads(updates["board"])
     assert list(told) == ["id", "cell"]
     assert (told["id"], told["cell"]["row"], told["cell"]["column"]) == (2, 0, 0)
