@@ -71,7 +71,8 @@ class ReadInput:
     @property
     def is_sentence(self) -> bool:
         """Whether words are read, each of which may be taken away."""
-        return bool(self.result["likeliest"]) and self.result["likeliest"]["title"] == story.WORDS
+        likeliest = self.result["likeliest"]
+        return bool(likeliest) and likeliest["title"] == story.WORDS and not self.written
 
 
 @dataclass(frozen=True)
@@ -292,7 +293,9 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
     original = dataclasses.replace(original, rows=rows, columns=columns)
     head = _switch(original, settings)
     rings = maps.align(kind, read.alignment)
-    cell = best_cell(head, rings)
+    has_answer = any(1 in line for line in rings or ())
+    is_last = read.is_sentence and not has_answer  # what comes next is what the sentence tells
+    cell = best_cell(head, rings, is_last=is_last)
     notice, told = CHANGED if switches_line(original, head) else story.tell_unknown(opened), read.told
     if opened.run is not None and opened.run.step == 0:
         notice, told = UNTRAINED, [*story.UNTRAINED]
@@ -342,11 +345,14 @@ def refuse_long(name: str, ids: list[int]) -> None:
         )
 
 
-def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
+def best_cell(head: Head, truth: list[list[int]] | None, *, is_last: bool = False) -> tuple[int, int]:
     """The largest weight that is not nearly all of its row; where the answer is known, one on it.
 
+    With `is_last`, the largest of the last row.
     A row that may read one token alone is left out where there are others: its weight is 1 whatever it reads.
     """
+    if is_last:
+        return len(head.rows) - 1, int(head.weights[-1].argmax())
     has_choice = head.may_attend.sum(-1, keepdim=True) > 1
     weights = head.weights * has_choice if has_choice.any() else head.weights
     if truth is not None:

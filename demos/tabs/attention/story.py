@@ -113,7 +113,7 @@ def tell_cell(head: Head, cell: tuple[int, int], *, writes: bool, is_changed: bo
 
 def name_token(name: str) -> str:
     """A token in a sentence: without the space before it, unless it is nothing else."""
-    return formatting.plain(name.strip() or name)
+    return formatting.plain(name.strip(" ␣") or name)
 
 
 def tell_unknown(opened: LoadedModel) -> str:
@@ -126,10 +126,10 @@ def tell_unknown(opened: LoadedModel) -> str:
 
 
 def find_most_read(head: Head, row: int) -> int | None:
-    """The word that a row reads most, besides itself and the start symbol; None where it reads no other."""
+    """The word before its own that a row reads most, besides the start symbol; None where it reads none."""
     weights = head.weights[row].tolist()
-    others = [i for i in range(1, len(weights)) if i != row and weights[i] > 0]
-    return max(others, key=weights.__getitem__, default=None)
+    earlier = [place for place in range(1, row) if weights[place] > 0]
+    return max(earlier, key=weights.__getitem__, default=None)
 
 
 def compare_without(opened: LoadedModel, source: list[int], place: int) -> list[list[list] | None]:

@@ -155,7 +155,11 @@ def controls(view: HeadView) -> dict[str, dict]:
         "causal": {"value": settings.causal, "interactive": is_square},
         "positions": {"value": settings.positions, "visible": is_random},
         "hidden": {"choices": head_view.labels_of(head), "value": list(settings.hidden)},
-        "without": {"value": settings.without},
+        "without": {
+            "choices": head_view.labels_of(head)[1:],
+            "value": settings.without,
+            "visible": False,
+        },
     }
 
 
@@ -171,7 +175,7 @@ def describe_steps(view: HeadView) -> dict[str, dict]:
     weight = float(view.head.weights[view.cell]) if view.head.may_attend[row, column] else 0.0
     is_sentence = view.read is not None and view.read.is_sentence
     place = story.find_most_read(view.head, row) if view.settings.without is None else view.settings.without
-    title, line = "Take a word away", "This one reads no other word: choose a later one."
+    title, line = "Take a word away", f"“{view.head.rows[row]}” reads no word before it: choose a later one."
     if place is not None:
         line = f"Without “{formatting.shorten(view.head.columns[place], LONGEST_LABEL)}”, what comes next?"
     if view.without is not None:
@@ -387,7 +391,7 @@ def build_switches(look: dict) -> dict:
         fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
         fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
         fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
-        fields["without"] = gr.Number(**look["without"] | {"visible": False, "precision": 0})
+        fields["without"] = gr.Dropdown(label="Word taken away", **look["without"])
     return fields
 
 
@@ -450,7 +454,7 @@ def build(page: Page) -> None:
         fields,
         restore=open_link,
         shows=lines,
-        varying=("weights", "place", "head", "hidden"),
+        varying=("weights", "place", "head", "hidden", "without"),
         weights="weights",
         buttons=(*parts["chips"], parts["show"], parts["offer"]),
     )
