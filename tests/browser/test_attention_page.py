@@ -160,10 +160,8 @@ def test_the_words_of_a_sentence_show_what_may_come_next(chromium, served_app):
         expect(first).to_contain_text("it")
         page.set_viewport_size({"width": 390, "height": 844})
         settle(page)
-        tops = [
-            page.locator(part).bounding_box()["y"]
-            for part in (".hf-map-panel canvas", ".hf-path", ".hf-under")
-        ]
+        parts = (".hf-map-panel .hf-read-line", ".hf-path", "#attention-board .hf-under")
+        tops = [page.locator(part).bounding_box()["y"] for part in parts]
         assert tops == sorted(tops), "on a phone the next step comes before what grows from the answer"
 
 
