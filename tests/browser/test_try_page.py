@@ -176,7 +176,7 @@ def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(pag
     seed.fill("<b>three</b>")
     seed.press("Enter")
     expect(page.locator("#try-how-error [role=alert]")).to_contain_text(
-        "Seed: “<b>three</b>” is not a whole number"
+        "Seed: “<b>three</b>” is not a number"
     )
     expect(page.locator("#try-board .hf-ends tbody button")).to_have_count(5)
     seed.fill("7")

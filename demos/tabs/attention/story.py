@@ -12,7 +12,7 @@ from hf_attn.tasks.synthetic.parsing import read_prefix
 
 from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
-from ...ui import boards, formatting
+from ...ui import boards, formatting, notices
 from ...ui.notices import Part
 
 LIKELIEST = 5  # tokens or classes that are named
@@ -66,14 +66,15 @@ def tell_result(opened: LoadedModel, text: str, written: list[int], result: dict
     answer = task.decode(written)
     correct = task.verify(text, answer).correct
     if result["tree"] is not None:
-        return ["This model turns ", source, " into a tree" + (", a wrong one." if correct is False else ".")]
-    end = {True: ", which is right.", False: ", which is wrong.", None: "."}[correct]
+        wrong = [("em", ", a wrong one")] if correct is False else []
+        return ["This model turns ", source, " into a tree", *wrong, "."]
     return [
         "This model reads ",
         source,
         " and writes ",
         ("code", formatting.shorten(answer, LONGEST_INPUT)),
-        end,
+        *notices.VERDICTS[correct],
+        ".",
     ]
 
 

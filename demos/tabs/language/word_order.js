@@ -16,11 +16,10 @@ const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−")
 const bags_board = element => {
   const root = element.querySelector(".hf-language");
   const panel = buildPanel(root, "The same bag of words", { cls: "hf-wide-panel" });
-  const blank = el("p", "hf-blank", "Both sentences will be compared here.");
   const bag = el("div", "hf-tokens");
   const sentence = el("p", "hf-hint");
   const host = el("div", "hf-scroll");
-  panel.body.append(blank, bag, sentence, host);
+  panel.body.append(bag, sentence, host);
   /** @type {Board.BagsValue} */
   let value = null;
   const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
@@ -45,8 +44,7 @@ const bags_board = element => {
   };
   const update = (/** @type {Board.BagsValue} */ next) => {
     value = next;
-    blank.hidden = Boolean(value);
-    [bag, sentence, host, panel.footer].forEach(part => (part.hidden = !value));
+    panel.section.hidden = !value;
     if (!value) return;
     bag.replaceChildren(
       ...Object.entries(value.bag).map(([word, n]) =>
@@ -117,6 +115,7 @@ const order_board = element => {
   let told = "";
   const update = (/** @type {Board.OrderValue} */ next) => {
     value = next;
+    root.hidden = !value;
     say(value?.message);
     panel.rename(
       "Does a stand before b?",

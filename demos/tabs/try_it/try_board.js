@@ -176,6 +176,7 @@ const try_board = (element, trigger) => {
   const map = answerMap(root, chooseStep);
   const show = () => {
     const { value, view, step } = state;
+    root.hidden = !value;
     const place = (view?.map?.cols?.length ?? 0) <= SMALL && !value?.removal ? two : root;
     if (map.section.parentElement !== place) place.append(map.section);
     if (view) view.node = view.way?.[step]?.place ?? null;

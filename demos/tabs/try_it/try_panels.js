@@ -72,9 +72,7 @@ const answer = host => {
     said.element.hidden = !value || Boolean(view.branch);
     said.update(view || {});
     written.hidden = hasTree;
-    written.replaceChildren(
-      value ? draw(view, isClass) : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
-    );
+    written.replaceChildren(...(value ? [draw(view, isClass)] : []));
     treeHost.hidden = panel.footer.hidden = !hasTree;
     tree.update(view?.tree || null);
     text.textContent = view?.text ?? (view?.written || []).map(w => w.token).join(" ");
@@ -138,7 +136,6 @@ const steps = (host, onStep, onRewrite) => {
     const before = [first ? "…" : "", ...view.written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
     return [`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet"];
   };
-  const blank = "Each symbol that could have been written, with its probability, will stand here.";
   const update = (/** @type {State} */ state) => {
     now = state;
     const { value, view, step, how } = state;
@@ -156,7 +153,6 @@ const steps = (host, onStep, onRewrite) => {
       bars.update(from, value.removal ? null : how, { what, written: written[step]?.token, note: remark(state) });
       refresh();
     }
-    if (!value) chips.replaceChildren(el("p", "hf-blank", blank));
   };
   return { update };
 };
