@@ -156,7 +156,9 @@ def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_
     board = page.locator("#try-board")
     warmth = page.locator("#try-temperature input[type=number]")
     warmth.fill("2")
-    expect(board.locator(".hf-dist-key")).to_contain_text("Temperature changes no order: beam search")
+    expect(board.locator(".hf-dist-key")).to_contain_text(
+        "Temperature does not change which symbol is likeliest: beam search"
+    )
     warmth.fill("1")
     page.locator("#try-strategy label", has_text="nucleus").click()
     expect(board.locator(".hf-dist")).to_contain_text("nucleus 0.90 keeps")
@@ -167,7 +169,7 @@ def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_
     warmth.fill("1.7")
     expect(board.locator(".hf-stale")).to_contain_text("written with temperature 1; only the bars")
     expect(board.locator(".hf-dist .line").first).to_contain_text("at 1.7")
-    board.get_by_role("button", name="Write anew").click()
+    board.get_by_role("button", name="Write again").click()
     expect(board.locator(".hf-stale")).to_be_hidden()
 
 

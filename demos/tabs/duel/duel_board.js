@@ -40,7 +40,7 @@ const mapCell = (host, file, onSelect) => {
     const seen = c.map;
     sentence.hidden = Boolean(seen);
     note.hidden = mapHost.hidden = take.hidden = !seen;
-    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map is on its way.";
+    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map comes with the first measurement.";
     if (!seen) return;
     const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
     const layer = seen.layer ? `, ${seen.layer}` : "";

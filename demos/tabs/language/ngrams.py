@@ -46,7 +46,7 @@ PROMPTS = {OWN: "the boat waits by the", DOCSTRINGS: "return the number of"}
 LONGEST = 20_000  # characters
 LONGEST_PROMPT = 200
 ORIGIN = ("n-gram tables, Kneser–Ney", "counted from this text", "CPU")
-READY = "Held out are every fifth sentence of your own text, or whole modules of the docstrings."
+READY = "Every fifth sentence of your own text is held out; of the docstrings, whole modules are."
 
 
 @dataclass(eq=False)

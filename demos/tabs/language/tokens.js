@@ -68,7 +68,7 @@ const stepper = (panel, onStep) => {
     next.disabled = at === last;
     rail.update(at, last);
     rail.element.setAttribute("aria-valuetext", `${at} of ${last} merges`);
-    if (!last) headline.replaceChildren("No pair is met twice: nothing merges.");
+    if (!last) headline.replaceChildren("No pair occurs twice, so nothing is merged.");
     else if (!at) headline.replaceChildren(`Characters, before the first of ${last} merges.`);
     else {
       const [left, right] = step.merge;
@@ -93,7 +93,7 @@ const pairsPanel = host => {
   const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     ({ pairs } = value.steps[at]);
     const merges = at < value.steps.length - 1;
-    panel.rename("Pairs of neighbours", merges ? "the first merges next" : "nothing merges any more");
+    panel.rename("Pairs of neighbours", merges ? "the first merges next" : "no pair is left to merge");
     const line = (/** @type {[string, string, number]} */ [left, right, n], /** @type {number} */ i) => ({
       name: `${shown(left)} ${shown(right)}`,
       value: n,

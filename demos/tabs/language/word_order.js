@@ -7,8 +7,8 @@ import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { ACCURACY, dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const SAME =
-  "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
-  "reads both: how far apart a word's two outputs are, as a share of their length.";
+  "Both sentences have the same bag of words, which cannot tell them apart. An untrained attention layer reads both: " +
+  "the table has the distance between a word's two outputs, as a share of their length.";
 /** Dash and colour of naive Bayes, then of attention without and with positions. */
 const styleOf = i => seriesStyle([1, 2, 0][i]);
 const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));

@@ -29,7 +29,7 @@ const factsPanel = host => {
   const [paper, notice] = [el("p", "hf-hint"), el("p", "hf-notice")];
   panel.body.append(sentence, equation, paper, notice);
   const update = (/** @type {State} */ { value }) => {
-    panel.rename(value.title);
+    panel.rename(value.title, `position_type: ${value.type}`);
     sentence.textContent = value.sentence;
     equation.textContent = value.equation;
     paper.textContent = value.paper;

@@ -120,15 +120,15 @@ def read_view(values: dict) -> tuple[dict[str, Any], list[FieldError]]:
 def tell_order(value: dict) -> list[notices.Part]:
     """The screen's sentence: whether shuffled words change the output, without and with this encoding."""
     order = value["order"]
-    without, with_it = (
-        "does not change" if distance < ROUNDING else "changes"
-        for distance in (order["without"], order["with_positions"])
-    )
+    without = "does not change" if order["without"] < ROUNDING else "changes"
     told = f"Without position encodings, reordering the words {without} the output"
     if value["type"] == "none":
         return [f"{told}: ", ("b", f"L2 {order['without']:.0e}"), "."]
-    size = f"L2 {order['with_positions']:.2g} of {order['norm']:.2g}"
-    return [f"{told}. With “{value['title']}” it {with_it} it: ", ("b", size), "."]
+    told = f"{told}. With “{value['title']}” it "
+    if order["with_positions"] < ROUNDING:
+        return [told, "does not change it either."]
+    share = ("b", formatting.percent(order["with_positions"] / order["norm"], 0))
+    return [told, "changes it, by ", share, " of its length."]
 
 
 def show_view(_: Session, values: dict) -> dict:
@@ -210,7 +210,7 @@ def show_test(session: Session) -> dict:
         value["python"] = length_test_snippet(*how)
     return {
         "curves": boards.to_json(value),
-        "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train beyond",
+        "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train and test",
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
     }
@@ -281,7 +281,7 @@ def build_fields() -> tuple[dict, dict]:
 def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     """Lay the fields of a run out: (fields, lines for what is wrong, start, stop, note)."""
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
-    start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
+    start = gr.Button("Train and test", variant="primary", elem_classes="hf-start", elem_id="positions-start")
     stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
     note = gr.HTML(notices.note(status_message(LengthTestJob())), elem_id="positions-note")
     fields, lines = {}, {}

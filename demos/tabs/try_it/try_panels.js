@@ -85,13 +85,13 @@ const answer = host => {
 const remark = (/** @type {State} */ { value, how }) => {
   if (!value?.how || how.temperature === 1) return "";
   const { samples, title } = hfAttn.strategies[how.strategy];
-  return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
+  return samples ? "" : `Temperature does not change which symbol is likeliest: ${title} uses the marks.`;
 };
 
 /** A line that says so when the answer is of other settings than the sliders, with a button to write anew. */
 const staleLine = onRewrite => {
   const words = el("span");
-  const line = el("p", "hf-stale hf-notice", words, button("Write anew", onRewrite));
+  const line = el("p", "hf-stale hf-notice", words, button("Write again", onRewrite));
   line.setAttribute("role", "status");
   const update = (/** @type {State} */ { value, how }) => {
     const draws = value?.seeds && how;
