@@ -183,7 +183,7 @@ def counted(text=language_ngrams.FIRST, prompt="the boat", session=None):
 
 def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
     session, outputs = counted()
-    notes = ["Reading", "Reading", "Reading", "unigrams", "bigrams", "trigrams", "Held out"]
+    notes = ["Reading", "Reading", "Reading", "unigrams", "bigrams", "trigrams", "held out"]
     assert len(outputs) == 7  # pressed, reading, read, three tables, the end
     for shown, words in zip(outputs, notes, strict=True):
         assert words in shown["note"]
