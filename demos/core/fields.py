@@ -5,6 +5,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, Task
 from hf_attn.tasks.options import SizeChoice
 
@@ -42,6 +43,11 @@ def task_choices() -> dict[str, tuple]:
     return choices
 
 
+def position_choices() -> list[tuple[str, str]]:
+    """(title, name) of every position encoding."""
+    return [(positions.title, name) for name, positions in POSITION_TYPES.items()]
+
+
 @functools.lru_cache(maxsize=16)
 def share_task(task: Task) -> Task:
     """The first task that equals this one: what it has read from disk is read once for all visitors."""
@@ -68,9 +74,16 @@ def read_number(
     kind = "a whole number" if whole else "a number"
     allowed = f"{kind} from {in_digits(low)} to {in_digits(high)}"
     if not typed:
-        raise FieldError(field, f"This is empty: write {allowed}, for example {in_digits(example)}.")
+        raise FieldError(field, f"This field is empty. Enter {allowed}, for example {in_digits(example)}.")
     quoted = formatting.shorten(typed, LONGEST_QUOTE)
-    raise FieldError(field, f"“{quoted}” is not {allowed}; {in_digits(example)} works.")
+    wrong = (
+        "is not a number"
+        if math.isnan(number)
+        else f"is not {kind}"
+        if low <= number <= high
+        else "is out of range"
+    )
+    raise FieldError(field, f"“{quoted}” {wrong}. Enter {allowed}, for example {in_digits(example)}.")
 
 
 def in_digits(number: float) -> str:

@@ -79,6 +79,14 @@ declare namespace Board {
     title: string;
     of: number;  // how many there are in all
     rows: [string, number][][];
+    without?: WithoutWord;
+  }
+
+  /** A word taken away from a sentence. */
+  interface WithoutWord {
+    word: string;
+    place: number;
+    rows: ([string, number, number][] | null)[];  // [name, p whole, p without it]; null at its own place
   }
 
   /** What a model makes of an input: the tree that it writes, what it holds for likeliest, or its answer in a line. */

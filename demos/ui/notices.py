@@ -1,4 +1,4 @@
-"""One line of HTML: what to look for, where numbers come from, what is wrong with a field, what happens."""
+"""One line of HTML: a screen's sentence, an origin, what is wrong with a field, what happens."""
 
 import html
 
@@ -18,7 +18,14 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 </svg>hf_attn</b></div>"""
 
 
-Part = str | tuple[str, str]  # of a sentence: text, or (tag, text) with b, code or i
+Part = str | tuple[str, str]  # of a sentence: text, or (tag, text): b, code, i, button, em
+
+# em: not shown where a link hides the answers
+VERDICTS: dict[bool | None, list[Part]] = {
+    True: [("em", ", which is right")],
+    False: [("em", ", which is wrong")],
+    None: [],
+}
 
 
 def headline(parts: list[Part]) -> str:
@@ -80,10 +87,13 @@ def refusal(sentence: str) -> str:
     return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'
 
 
-def build_lead(sentence: str, origin_line: str, elem_id: str | None = None) -> tuple[gr.HTML, gr.HTML]:
-    """Lay out a tab's first row: what to look for, and where the numbers come from (`elem_id` is of that)."""
+def build_lead(
+    sentence: str | list[Part], origin_line: str, elem_id: str | None = None
+) -> tuple[gr.HTML, gr.HTML]:
+    """Lay out a tab's first row: its sentence, and where the numbers come from (`elem_id` is of that)."""
+    told = headline(sentence) if isinstance(sentence, list) else look_for(sentence)
     with gr.Row(elem_classes="hf-lead"):
-        return gr.HTML(look_for(sentence)), gr.HTML(origin_line, elem_id=elem_id)
+        return gr.HTML(told), gr.HTML(origin_line, elem_id=elem_id)
 
 
 def build_error_line(elem_id: str) -> gr.HTML:

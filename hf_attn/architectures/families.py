@@ -175,6 +175,12 @@ def model_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.variants))
 
 
+def model_titles() -> str:
+    """Every name that `--model` takes with its title, in a sentence."""
+    titles = {name: row.title for family in FAMILIES.values() for name, row in family.variants.items()}
+    return "; ".join(f"{name}: {title}" for name, title in titles.items())
+
+
 def is_ours(model_type: object) -> TypeGuard[str]:
     """Whether a model type is one of FAMILIES, and not one of transformers' own or unknown."""
     return isinstance(model_type, str) and model_type in FAMILIES

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
     StrategyName = Literal[tuple(STRATEGIES)]
 
-STRATEGY_HELP = "; ".join(f"{name}: {row.sentence}" for name, row in STRATEGIES.items())
+STRATEGY_HELP = "; ".join(f"{name}: {row.title}, {row.sentence}" for name, row in STRATEGIES.items())
 LARGEST_IMAGE = 50 * 2**20  # bytes of a file
 TaskName = Annotated[
     str | None,

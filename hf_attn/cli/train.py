@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hf_attn.architectures.families import model_names
+from hf_attn.architectures.families import model_names, model_titles
 from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.cli.output import (
     SEED,
@@ -63,7 +63,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            metavar=f"<{'|'.join(model_names())}>", help="Model to train (default: suits the task)."
+            metavar=f"<{'|'.join(model_names())}>",
+            help=f"Model to train (default: suits the task). {model_titles()}.",
         ),
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,

@@ -48,7 +48,7 @@ class Worked:
     title: str  # for people
     document: str  # its key in DOCUMENTS
     place: str  # where it stands there
-    look_for: str  # what to look for, after the words "Look for"; at most 25 words
+    sentence: str  # what its numbers show; at most 25 words
     build: Callable[[int], Head]  # gives one head, from 0
     printed: tuple[Printed, ...]  # the figures
     num_heads: int = 1  # how many heads there are
@@ -173,7 +173,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "exercise 1, by hand",
         "chapter-1",
         "exercise 1",
-        "the third row: the text prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
+        "The text prints .28 .28 .44 for the third row. Its own scores 1, 1 and 2 give .25 .25 .50.",
         exercise_1,
         (
             Printed(_HAND_SCORES, "scores", block(range(3), range(3))),
@@ -187,7 +187,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "time flies like an arrow",
         "chapter-8",
         "one vector for everything",
-        "the mirror image: “flies” scores “arrow” as “arrow” scores “flies”; one vector asks and answers.",
+        "“flies” scores “arrow” 1.12, and “arrow” scores “flies” 1.12: query and key are one vector.",
         time_flies,
         (
             _at(examples.CLAIMS, "Similarity of the words", "scores", range(5), range(5)),
@@ -201,7 +201,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "I love deep learning, causal mask",
         "chapter-8",
         "causal mask",
-        "the hatched triangle: each row shares its weight among what stands before it, and still sums to 1.",
+        "With the causal mask a word reads only itself and the words before it. Each row still sums to 1.",
         lambda _: deep_learning(causal=True),
         (
             _at(examples.CLAIMS, "Causal weights of", "weights", range(4), range(4)),
@@ -213,7 +213,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "I love deep <pad>, padding mask",
         "chapter-8",
         "padding mask",
-        "the struck-out column: the text prints weights where it means to hide; here nobody reads it.",
+        "The last token is padding: with the mask its weight is 0 in every row. The text prints .17 to .33.",
         lambda _: deep_learning(hidden=(3,)),
         tuple(
             Printed(_claim(examples.CLAIMS, beginning))
@@ -225,7 +225,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "The cat sat on the mat",
         "chapter-1",
         "heatmap",
-        "how even the rows are: these weights are untrained, and the words play no part in the map.",
+        "Untrained weights spread over all six words: the largest is .27, an even spread would be .17.",
         cat_on_the_mat,
         (Printed(_CAT_WEIGHTS, "weights", _CAT_CELLS),),
         cell=(2, 2),
@@ -234,7 +234,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "notebook, no weights",
         "notebook",
         "cells 40 to 51",
-        "the diagonal: without maps and scaling a word is most like itself, and reads hardly anything else.",
+        "Without query and key maps and without scaling each word reads itself: at least .95 of its weight.",
         notebook_raw,
         (
             *_notebook(*_RAW),
@@ -246,7 +246,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "notebook, one head",
         "notebook",
         "cells 52 to 61",
-        "the row of “x2”: two of eight words get nearly all, since uniform maps make scores that are large.",
+        "“x2” gives .86 of its weight to “x5” and .14 to “x6”: large scores leave nothing for the other six.",
         notebook_one_head,
         (
             *_notebook("The second token's key and value"),
@@ -261,7 +261,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "notebook, eight heads",
         "notebook",
         "cells 62 to 89",
-        "the fourth head's query of “x2”: it holds only after 13,824 draws that the missing cells made.",
+        "The notebook prints the query of “x2” in head 4. It comes out after 13,824 draws of missing cells.",
         notebook_many_heads,
         (
             *_notebook(*_HEADS),

@@ -23,6 +23,7 @@ from demos.tabs.attention import tab as attention  # noqa: E402
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
 from demos.tabs.attention.tab import AttentionState  # noqa: E402
 from demos.ui import boards  # noqa: E402
+from hf_attn.analysis.ablation import measure_removal  # noqa: E402
 from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.tasks.base import CLASSES, TEXT  # noqa: E402
@@ -97,6 +98,68 @@ def test_a_checkpoint_s_sentence_is_true_by_its_own_figures(folder):
         is_right = task.verify(text, written).correct
         assert is_right == ("wrong" not in sentence)
         assert task.name == "parser" or written in sentence
+
+
+ENGLISH = str(BUNDLED / "attn-sentences")
+TIRED = "the cat sat on the mat because it was tired . the tired"
+
+
+@torch.no_grad()
+def test_a_word_taken_away_leaves_what_the_model_guesses_of_the_shorter_sentence():
+    session, state = looking_at(view(ENGLISH, TIRED))
+    updates = attention.take_word(session)
+    place = state.view.settings.without
+    assert state.view.head.columns[place] == "cat", "the most read word"
+    found = load_checkpoint(BUNDLED / "attn-sentences")
+    ids = found.task.encode(TIRED)
+    p = found.model.eval()(torch.tensor([ids[:place] + ids[place + 1 :]])).logits[0, -1].softmax(-1)
+    likeliest = json.loads(updates["board"])["result"]["likeliest"]
+    shown = {name: (whole, without) for name, whole, without in likeliest["without"]["rows"][-1]}
+    name = found.tokenizer.convert_ids_to_tokens(int(p.argmax()))
+    assert shown[name][1] == pytest.approx(float(p.max()), abs=1e-5)
+    assert shown["cat"][0] == pytest.approx(likeliest["rows"][-1][0][1], abs=1e-6)
+    assert f"Without “cat”: {name}, {100 * float(p.max()):.0f}" in sentence_of(state.view)
+    assert likeliest["without"]["rows"][place] is None
+    assert updates["word"]["value"].startswith("Put it back")
+    back = attention.take_word(session)
+    assert "without" not in json.loads(back["board"])["result"]["likeliest"]
+    assert back["word"]["value"].startswith("Take a word away\nWithout “cat”")
+
+
+def test_one_changed_word_moves_what_is_looked_at():
+    session, state = looking_at(view(ENGLISH, TIRED))
+    assert sentence_of(state.view).endswith("Change the word: soft")
+    attention.swap_word(session)
+    assert state.view.head.columns[state.view.cell[1]] == "mat"
+    assert "guesses the next word: mat" in sentence_of(state.view)
+    assert sentence_of(state.view).endswith("Change the word: tired")
+
+
+def test_only_a_sentence_offers_to_take_a_word_away():
+    for weights, is_sentence in ((ENGLISH, True), (PARSER, False), (RANDOM, False)):
+        steps = attention.describe_steps(view(weights))
+        assert (steps["word"]["visible"], steps["away"]["visible"]) == (is_sentence, not is_sentence)
+
+
+def test_a_sentence_is_about_the_chosen_row_and_never_about_one_that_may_read_nothing_else():
+    before = view(ENGLISH, "the cat sat on the mat")
+    assert before.cell[0] == len(before.head.rows) - 1
+    chosen = dataclasses.replace(before, cell=(3, 2))
+    names, p = before.read.result["likeliest"]["rows"][3][0]
+    assert sentence_of(chosen).startswith(
+        f"Behind “sat” this model guesses the next word: {names}, {100 * p:.0f}"
+    )
+    assert view(ENGLISH, "qwerty zxcvb").cell[0] > 0
+    assert "never learned, read as placeholders: qwerty, zxcvb" in view(ENGLISH, "qwerty zxcvb").notice
+
+
+def test_a_class_is_named_with_the_word_that_it_hangs_on():
+    found = load_checkpoint(BUNDLED / "attn-docstring-topics")
+    shown = view(str(BUNDLED / "attn-docstring-topics"))
+    removal = measure_removal(found.model.eval(), found.tokenizer, shown.settings.text)
+    place = removal.drops.index(max(removal.drops))
+    name = found.model.config.id2label[removal.predicted_without[place]]
+    assert f"Without {removal.words[place]} it says {name}." in sentence_of(shown)
 
 
 def test_the_page_opens_with_a_trained_model_s_own_map_explained():
@@ -196,7 +259,9 @@ def test_a_chosen_cell_comes_back_alone_and_a_figure_of_another_head_brings_its_
     assert (value["id"], value["cell"]["row"], value["cell"]["column"]) == (2, 1, 4)
     assert value["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
     updates = attention.pick_cell(session, picked(0, 0, number=2))
-    assert list(updates) == ["board", "error"]
+    assert list(updates) == ["board", "error", "unfold", "away", "word"]
+    weight = float(after.head.weights[0, 0])
+    assert f"{weight:.3f}: from dot product" in updates["unfold"]["value"], "the step names the chosen cell's"
     told = json.loads(updates["board"])
     assert list(told) == ["id", "cell"]
     assert (told["id"], told["cell"]["row"], told["cell"]["column"]) == (2, 0, 0)
@@ -263,6 +328,10 @@ def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else
     after = changed(before, "scale", scale=False)
     assert after.cell == (1, 2)
     assert after.notice == head_view.CHANGED
+    weight = float(after.head.weights[1, 2])
+    assert f"{100 * weight:.0f}\u202f%" in sentence_of(after), "of the chosen cell, as it is now"
+    printed = changed(view(f"{WORKED}exercise-1"), "scale", scale=False)
+    assert sentence_of(printed) == head_view.NOT_PRINTED
     assert not torch.equal(after.head.weights, before.head.weights)
     hidden = changed(before, "hidden", hidden=[7])
     assert (hidden.head.weights[:, 7] == 0).all()

@@ -78,7 +78,7 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
 
 def test_seconds_are_checked_only_where_they_count():
     assert duel.read_form(TINY | {"seconds": "soon"})[2].steps == 6
-    with pytest.raises(duel.FieldError, match="“soon” is not a number from 1 to 600"):
+    with pytest.raises(duel.FieldError, match=r"“soon” is not a number\. Enter a number from 1 to 600"):
         duel.read_form(TINY | {"budget": "seconds", "seconds": "soon"})
 
 
@@ -86,7 +86,7 @@ def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
     timed = TINY | {"budget": "seconds", "seconds": "600"}
     assert duel.read_form(timed)[2].seconds == 600
     monkeypatch.setenv("SPACE_ID", "ada/attn")
-    with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
+    with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}, for example 20"):
         duel.read_form(timed)
 
 
@@ -123,8 +123,34 @@ def test_the_line_under_the_settings_says_how_large_each_model_is():
         assert str(recipe.model["hidden_size"]) in hint
 
 
-def test_the_sentence_on_top_is_short():
-    assert len(duel.LOOK_FOR.split()) <= 25
+def contestant(name, validation, *held_out):
+    """What `tell_duel` reads of one model."""
+    sizes = [{"from": 2 * i + 1, "to": 2 * i + 2, "held_out": share} for i, share in enumerate(held_out)]
+    return {"name": name, "validation": validation, "sizes": sizes}
+
+
+@pytest.mark.parametrize(
+    ("measured", "models", "words"),
+    [
+        (False, [("A", None), ("B", 0.5)], "first answers are not measured yet"),
+        (
+            False,
+            [("A", 0.25, 0.3), ("B", 0.5, 0.6)],
+            "40\u202f% of the budget B has 50\u202f% right, A 25",
+        ),
+        (
+            True,
+            [("A", 0.9, 1, 0.98), ("B", 0.8, 1, 0.12)],
+            "length 3 to 4 A has 98\u202f% right, B 12\u202f%.",
+        ),
+        (True, [("A", 0.9, 1, 1), ("B", 0.8, 1, 1)], "At length 3 to 4 all models have 100\u202f% right"),
+    ],
+)
+def test_the_sentence_compares_the_best_model_with_the_worst_at_the_largest_size(measured, models, words):
+    value = {"measured": measured, "done": 0.4, "size_name": "length"}
+    value["contestants"] = [contestant(*model) for model in models]
+    said = "".join(part if isinstance(part, str) else part[1] for part in duel.tell_duel(value))
+    assert words in said
 
 
 # ---------------------------------------------------------------- a duel

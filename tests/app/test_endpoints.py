@@ -108,7 +108,7 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
         (
             "/write",
             ("attn-copy", "1 2 3", "beam", 10**6),
-            "Beams: “1000000” is not a whole number from 2 to 8",
+            "Beams: “1000000” is out of range. Enter a whole number from 2 to 8",
         ),
         (
             "/write",

@@ -1,7 +1,9 @@
 """The Language tab: what is asked of each part, what the boards are told, and once in a real browser."""
 
+import html
 import json
 import os
+import re
 
 import pytest
 import torch
@@ -34,9 +36,33 @@ def told(value):
     return json.loads(value) if isinstance(value, str) else None
 
 
-def test_every_part_says_in_a_short_sentence_what_to_look_for():
+def said(told):
+    """A sentence as a person reads it."""
+    return html.unescape(re.sub("<[^>]+>", "", told))
+
+
+def test_every_part_begins_with_a_short_sentence_that_says_what_to_do():
     for part in language.PARTS:
-        assert len(part.LOOK_FOR.split()) <= 25, part.TITLE
+        assert len("".join(part.BEGIN).split()) <= 25, part.TITLE
+
+
+@pytest.mark.parametrize("text", language_tokens.CHIPS)
+def test_the_sentence_of_the_merges_says_what_the_steps_say(text):
+    updates = language_tokens.segment(Session(), {"tokens": text})
+    steps = json.loads(updates["board"])["steps"]
+    if len(steps) == 1:
+        assert "nothing is merged" in said(updates["told"])
+        return
+    left, right, times = steps[0]["pairs"][0]
+    assert f"{left} and {right} stand side by side {times} times" in said(updates["told"])
+    assert f"from {len(steps[0]['ids'])} tokens to {len(steps[-1]['ids'])}." in said(updates["told"])
+
+
+@pytest.mark.parametrize("pair", word_order.CHIPS)
+def test_the_sentence_of_two_orders_says_how_far_apart_the_outputs_are(pair):
+    updates = word_order.pick_pair(pair)(Session())
+    rows = json.loads(updates["bags"])["rows"]
+    assert f"{max(row['distance']['with positions'] for row in rows):.2f}." in said(updates["told"])
 
 
 # ---------------------------------------------------------------- tokens
@@ -157,7 +183,7 @@ def counted(text=language_ngrams.FIRST, prompt="the boat", session=None):
 
 def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
     session, outputs = counted()
-    notes = ["Reading", "Reading", "Reading", "unigrams", "bigrams", "trigrams", "Held out"]
+    notes = ["Reading", "Reading", "Reading", "unigrams", "bigrams", "trigrams", "held out"]
     assert len(outputs) == 7  # pressed, reading, read, three tables, the end
     for shown, words in zip(outputs, notes, strict=True):
         assert words in shown["note"]

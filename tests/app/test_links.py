@@ -130,7 +130,7 @@ def job(name="duel", form=DUEL, progress=(1,), **more):
         (packed(tab="try", fields={"colour": "red"}), "'colour', which Try does not have"),
         (
             packed(tab="try", fields={"strategy": "guess"}),
-            'to "guess", but that field takes one of greedy, beam',
+            'to "guess", but that field takes one of Greedy decoding, Beam search',
         ),
         (
             packed(tab="try", fields={"temperature": 99}),

@@ -1,8 +1,10 @@
 """The Positions tab: every encoding as numbers, what the boards are told, and once in a real browser."""
 
 import copy
+import html
 import json
 import os
+import re
 import threading
 from dataclasses import replace
 
@@ -127,9 +129,13 @@ def test_the_board_is_told_each_way_whole(position_type):
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"length": "many"}, "length", "“many” is not a whole number from 2 to 64; 50 works."),
+        (
+            {"length": "many"},
+            "length",
+            "“many” is not a number. Enter a whole number from 2 to 64, for",
+        ),
         ({"length": "65"}, "length", "from 2 to 64"),
-        ({"width": ""}, "width", "This is empty: write a whole number from 4"),
+        ({"width": ""}, "width", "This field is empty. Enter a whole number from 4"),
         ({"type": "rotary", "theta": "inf"}, "theta", "a number from 2"),
         ({"type": "relative", "clip": "0"}, "clip", "from 1 to 64"),
         (
@@ -159,8 +165,16 @@ def test_a_field_that_the_way_does_not_have_is_not_read():
     assert {view[f"{field}_error"] for field in positions.VIEW_ERRORS} == {""}
 
 
-def test_the_sentence_on_top_is_short():
-    assert len(positions.LOOK_FOR.split()) <= 25
+@pytest.mark.parametrize("name", POSITION_TYPES)
+def test_the_sentence_says_of_each_encoding_what_its_own_figures_say(name):
+    view = positions.show_view(Session(), FORM | {"type": name})
+    order = json.loads(view["board"])["order"]
+    said = html.unescape(re.sub("<[^>]+>", "", view["told"]))
+    assert ("Without position encodings, reordering the words does not change" in said) == (
+        order["without"] < positions.ROUNDING
+    )
+    changes = f"With “{POSITION_TYPES[name].title}” it changes it" in said
+    assert changes == (name != "none" and order["with_positions"] >= positions.ROUNDING)
 
 
 # ---------------------------------------------------------------- beyond the trained length
@@ -237,7 +251,7 @@ def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     [
         ({"types": []}, "types", "choose one to four"),
         ({"types": list(POSITION_TYPES)[:5]}, "types", "5 are chosen"),
-        ({"run_seed": "first"}, "run_seed", "“first” is not a whole number"),
+        ({"run_seed": "first"}, "run_seed", "“first” is not a number. Enter a whole number"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused_under_its_field(changes, field, words):

@@ -105,7 +105,7 @@ def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_wh
     assert stages[:3] == ["saving", "checking", "connecting"]
     assert (last["status"], last["message"]) == (
         "stopped",
-        "Stopped before it was verified: what was pushed is there.",
+        "Stopped before the check. The pushed files are on the Hub.",
     )
     assert hub_here.repo("ada/attn-copy").settings["private"] is True
     busy, idle = (

@@ -69,7 +69,7 @@ def test_the_settings_become_a_task_and_a_recipe():
     ("field", "value", "words"),
     [
         ("num_attention_heads", 3, "multiple of 3"),
-        ("learning_rate", "fast", "0.003 works"),
+        ("learning_rate", "fast", "for example 0.003"),
         ("learning_rate", "nan", "is not a number"),
         ("learning_rate", "30", "0.1"),
         ("steps", "0", "from 1 to 20"),

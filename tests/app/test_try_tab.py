@@ -1,9 +1,11 @@
 """The Try tab: what each symbol was chosen from, beams and draws with their maps, and what it refuses."""
 
 import base64
+import html
 import json
 import math
 import os
+import re
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 from demos.session.catalog import build_catalog, load_once
+from demos.session.model_input import examples_of
 from demos.session.session import Session
 from demos.tabs.train import tab as train
 from demos.tabs.try_it import answer_view
@@ -20,6 +23,7 @@ from demos.ui import boards, formatting
 from hf_attn.generation.generate import generate_answer, search_beams, temper
 from hf_attn.generation.strategies import STRATEGIES, list_parameters
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.tasks.base import CLASSES
 from tests.support.sessions import changed
 
 CATALOG = build_catalog()
@@ -48,6 +52,37 @@ def model_of(name="attn-addition", text=SUM):
     """Return a bundled model, its task and a source."""
     found = load_once(folder(name))
     return found.model, found.task, torch.tensor([found.task.encode(text)])
+
+
+@pytest.mark.parametrize("name", [path.name for _, path in CATALOG.folders])
+def test_the_sentence_of_a_checkpoint_is_true_by_its_own_figures(name):
+    text = examples_of(load_once(folder(name)).task)[0]
+    updates = write(text, name)
+    value, said = json.loads(updates["board"]), plain(updates["look_for"])
+    model, task, source = model_of(name, text)
+    choices = generate_answer(model, source, max_new_tokens=len(value["written"])).choices
+    lowest = min(float(choice.probabilities[choice.token]) for choice in choices)
+    if task.kind == CLASSES:
+        removal = value["removal"]
+        most = max(removal["words"], key=lambda one: one["drop"])
+        assert f"says {value['written'][0]['token']}, {100 * lowest:.0f}" in said
+        assert f"Without {most['word']} it says {most['turns'] or 'the same'}" in said
+        return
+    assert ("which is right" in said) == (value["correct"] is True)
+    assert ("which is wrong" in said) == (value["correct"] is False)
+    if lowest < trying.CERTAIN:
+        assert f": {100 * lowest:.0f}\u202f%" in said, "it names the lowest probability"
+    else:
+        assert "at least 99.5" in said
+
+
+def test_a_link_that_hides_the_answers_hides_the_verdict_of_the_sentence():
+    assert "<em>, which is right</em>" in write(SUM)["look_for"]
+
+
+def plain(markup):
+    """The words of a line of HTML."""
+    return html.unescape(re.sub("<[^>]+>", "", markup))
 
 
 def all_answers(value):
@@ -175,20 +210,20 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"seed": "three"}, "Seed: “three” is not a whole number from 0 to"),
-        ({"seed": None}, "Seed: This is empty: write a whole number"),
-        ({"seed": "nan"}, "Seed: “nan” is not a whole number"),
-        ({"seed": "-1"}, "Seed: “-1” is not"),
-        ({"seed": "1.5"}, "Seed: “1.5” is not"),
-        ({"seed": "9" * 5000}, "Seed: “9999999999999999999…” is not"),
+        ({"seed": "three"}, "Seed: “three” is not a number. Enter a whole number from 0 to"),
+        ({"seed": None}, "Seed: This field is empty. Enter a whole number"),
+        ({"seed": "nan"}, "Seed: “nan” is not a number"),
+        ({"seed": "-1"}, "Seed: “-1” is out of range. Enter a whole number"),
+        ({"seed": "1.5"}, "Seed: “1.5” is not a whole number. Enter a whole"),
+        ({"seed": "9" * 5000}, "Seed: “9999999999999999999…” is out of range"),
         ({"seed": "<b>1</b>"}, "Seed: “&lt;b&gt;1&lt;/b&gt;” is not"),
-        ({"seed": "\u202e1\x00"}, "is not a whole number"),
+        ({"seed": "\u202e1\x00"}, "is not a number. Enter a whole number"),
         ({"temperature": math.nan}, "Temperature: “nan” is not a number"),
-        ({"temperature": 2.1}, "Temperature: “2.1” is not a number from 0 to 2; 1 works."),
-        ({"top_p": 0}, "Share kept, p: “0” is not a number from 0.05 to 1"),
-        ({"strategy": "beam", "num_beams": 99}, "Beams: “99” is not a whole number from 2 to 8; 4 works."),
+        ({"temperature": 2.1}, "“2.1” is out of range. Enter a number from 0 to 2, for example 1."),
+        ({"top_p": 0}, "Share kept, p: “0” is out of range. Enter a number from 0.05 to 1"),
+        ({"strategy": "beam", "num_beams": 99}, "“99” is out of range. Enter a whole number from 2 to 8,"),
         ({"strategy": "top-k", "top_k": 2.5}, "Symbols kept, k: “2.5” is not"),
-        ({"strategy": "best"}, "There is no strategy called best"),
+        ({"strategy": "best"}, "“best” is not a strategy. Choose one of greedy, beam, "),
     ],
 )
 def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):

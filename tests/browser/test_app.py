@@ -160,7 +160,7 @@ def test_wrong_settings_are_named_where_they_stand(visit):
     page = visit()
     fill(page, "Learning rate", "fast")
     page.get_by_role("button", name="Train", exact=True).click()
-    expect(page.locator("#error-learning_rate [role=alert]")).to_contain_text("0.003 works")
+    expect(page.locator("#error-learning_rate [role=alert]")).to_contain_text("for example 0.003")
     expect(page.locator("#note")).to_contain_text(
         "Learning rate: “fast” is not a number"
     )  # beside the button, too

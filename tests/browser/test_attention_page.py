@@ -147,8 +147,22 @@ def test_the_words_of_a_sentence_show_what_may_come_next(chromium, served_app):
         expect(page.locator("#attention-headline")).to_contain_text("guesses the next word: cat, ")
         first = page.locator("#attention-board .hf-likeliest li").first
         expect(first).to_contain_text("cat")
+        expect(page.locator("#attention-word")).to_be_in_viewport(ratio=1)
+        page.get_by_role("button", name="Take a word away").click()
+        expect(page.locator("#attention-headline")).to_contain_text("Without “cat”: man, ")
+        expect(page.locator("#attention-board .hf-likeliest li").first.locator("span")).to_have_count(2)
+        page.get_by_role("button", name="Put it back").click()
+        expect(first.locator("span")).to_have_count(1)
+        page.locator("#attention-headline").get_by_role("button", name="soft").click()
+        expect(page.locator("#attention-headline")).to_contain_text("guesses the next word: mat, ")
+        expect(page.locator("#attention-headline").get_by_role("button", name="tired")).to_be_focused()
         page.locator("#attention-board").get_by_role("radio", name="because").click()
         expect(first).to_contain_text("it")
+        page.set_viewport_size({"width": 390, "height": 844})
+        settle(page)
+        parts = (".hf-map-panel .hf-read-line", ".hf-path", "#attention-board .hf-under")
+        tops = [page.locator(part).bounding_box()["y"] for part in parts]
+        assert tops == sorted(tops), "on a phone the next step comes before what grows from the answer"
 
 
 def test_a_sentence_of_one_s_own_is_read_with_random_weights_and_folds_where_it_is_long(chromium, served_app):

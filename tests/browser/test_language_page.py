@@ -48,7 +48,7 @@ def test_in_the_browser_pairs_merge_vectors_are_learned_and_a_wrong_word_is_refu
 
     part(page, "Neighbours")
     board = page.locator("#neighbours-board")
-    expect(board.locator(".hf-blank").first).to_have_text("Train vectors, and this is drawn here.")
+    expect(board.locator(".hf-panel").first).to_be_hidden()
     page.locator("#vectors-train").click()
     expect(page.locator("#vectors-note")).to_contain_text("Done in")
     expect(board).to_contain_text(re.compile(r"rome has rank 1 of \d+"))

@@ -45,7 +45,7 @@ def test_in_the_browser_a_way_is_switched_read_refused_and_trained_beyond_its_le
     expect(curves.locator("tbody tr").first).to_contain_text("of 200")
     page.locator("#positions-stop").click()
     expect(page.locator("#positions-note")).to_contain_text("Stopped at")
-    expect(page.locator("#positions-start")).to_have_text("Train beyond")
+    expect(page.locator("#positions-start")).to_have_text("Train and test")
     for width in (360, 768, 1280, 1520):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width

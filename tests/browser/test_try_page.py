@@ -156,7 +156,7 @@ def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_
     board = page.locator("#try-board")
     warmth = page.locator("#try-temperature input[type=number]")
     warmth.fill("2")
-    expect(board.locator(".hf-dist-key")).to_contain_text("Temperature changes no order: beam search")
+    expect(board.locator(".hf-dist-key")).to_contain_text("likeliest: beam search uses the marks")
     warmth.fill("1")
     page.locator("#try-strategy label", has_text="nucleus").click()
     expect(board.locator(".hf-dist")).to_contain_text("nucleus 0.90 keeps")
@@ -167,7 +167,7 @@ def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_
     warmth.fill("1.7")
     expect(board.locator(".hf-stale")).to_contain_text("written with temperature 1; only the bars")
     expect(board.locator(".hf-dist .line").first).to_contain_text("at 1.7")
-    board.get_by_role("button", name="Write anew").click()
+    board.get_by_role("button", name="Write again").click()
     expect(board.locator(".hf-stale")).to_be_hidden()
 
 
@@ -176,7 +176,7 @@ def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(pag
     seed.fill("<b>three</b>")
     seed.press("Enter")
     expect(page.locator("#try-how-error [role=alert]")).to_contain_text(
-        "Seed: “<b>three</b>” is not a whole number"
+        "Seed: “<b>three</b>” is not a number"
     )
     expect(page.locator("#try-board .hf-ends tbody button")).to_have_count(5)
     seed.fill("7")

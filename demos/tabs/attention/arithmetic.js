@@ -180,12 +180,19 @@ const arithmeticPanel = (host, { onKey }) => {
   host.append(section);
   section.append(pair);
   const stations = chain(section);
-  stepHead(section, [1], "Multiply number by number, add up", "below 0 ", el("i", "hf-signs"), " above 0");
+  stepHead(
+    section,
+    [1],
+    "Dot product: multiply q and k entry by entry, then add",
+    "below 0 ",
+    el("i", "hf-signs"),
+    " above 0",
+  );
   const token = (/** @type {(value: Board.AttentionValue) => string[]} */ labels, /** @type {number} */ i) =>
     current ? named(labels(current), i) : "";
   const query = () => token(v => v.rows, current.cell.row);
   const key = () => token(v => v.cols, current.cell.column);
-  const strip = numberStrip(section, () => `${query()} reads ${key()}, number by number`);
+  const strip = numberStrip(section, () => `${query()} reads ${key()}, entry by entry`);
   const softmax = stepHead(section, [2, 3, 4], "Scale, mask, softmax: the whole row");
   const rows = ledger(section, onKey);
   stepHead(section, [5], "Weighted sum: what comes out");
@@ -202,9 +209,9 @@ const arithmeticPanel = (host, { onKey }) => {
     apart.hidden = !here;
     if (here)
       apart.textContent =
-        `The same vector went in for “${here.word}” in “${here.sentence}”; what comes out is ` +
-        `${number(here.apart, 3)} away.`;
-    return here ? [{ label: "there", values: here.output, scale: "y" }] : [];
+        `“${here.word}” has the same input vector in “${here.sentence}”. Its output there differs by ` +
+        `${number(here.apart, 3)}.`;
+    return here ? [{ label: "other sentence", values: here.output, scale: "y" }] : [];
   };
   const update = (/** @type {Board.AttentionValue} */ value) => {
     current = value;

@@ -3,7 +3,7 @@
    {id, row, column, head}; its arithmetic comes back alone, a Board.AttentionCell. The board takes a
    Board.AttentionValue. */
 import { buildPanel, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
-import { clip, named, number, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { clip, named, number, range, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { colourOf, css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { keepLines } from "../../../hf_attn/viz/web/export/buttons.js";
 import { mapView } from "../../../hf_attn/viz/web/plots/long_heatmap.js";
@@ -14,7 +14,9 @@ import { printedPanel } from "./textbook_figures.js";
 
 const PICK_MS = 60; // an arrow key held down is one choice
 const STEP_MS = 600; // between two symbols, where all are walked through
-const CELL = 42; // px at most
+const CELL = 42; // px at most, and of many rows
+const TALL = 336; // px for all of them
+const MANY = 28; // rows: from here on it is taller
 const LEVEL = 56; // px from one level of the tree to the next
 
 /** Where the row's largest weight stands. */
@@ -22,22 +24,35 @@ const strongest = row => row.indexOf(Math.max(...row));
 
 /* ---- the left half: who looks where, and what grows from it ---- */
 
-/** The likeliest tokens of a row as bars, or those of all rows. */
+/** The likeliest tokens of a row as bars, or those of all rows; with a word taken away, two bars each. */
 const bars = host => {
   const [heading, list] = [el("h3", "hf-under-title"), el("ol", "hf-likeliest")];
   host.append(heading, list);
-  return (/** @type {Board.Likeliest} */ { title, of, rows }, /** @type {number} */ row) => {
-    const lines = rows[row] ?? rows.at(-1);
-    const others = Math.max(0, 1 - sum(lines.map(([, p]) => p)));
-    heading.replaceChildren(title, " ", el("small", "", `the likeliest ${lines.length} of ${of}`));
-    const line = (name, p, cls = "") => {
+  const line = (name, shares, cls = "") => {
+    const lengths = shares.map(p => {
       const bar = el("i");
       bar.style.width = `${100 * p}%`;
-      const word = el("b", "", clip(shown(name), 12));
-      return el("li", cls, word, el("div", "", bar), el("span", "", number(p, 3)));
-    };
-    const rest = of > lines.length ? [line("others", others, "rest")] : [];
-    list.replaceChildren(...lines.map(([name, p]) => line(name, p)), ...rest);
+      return bar;
+    });
+    const figures = shares.map(p => el("span", "", number(p, 3)));
+    return el("li", cls, el("b", "", clip(shown(name), 12)), el("div", "", ...lengths), ...figures);
+  };
+  return (/** @type {Board.Likeliest} */ { title, of, rows, without }, /** @type {number} */ row, label) => {
+    const lines = (without ? without.rows[row] : (rows[row] ?? rows.at(-1))) ?? [];
+    const named = without ? `“${clip(shown(without.word), 12)}”` : "";
+    const note = without ? `with ${named}, and without it` : `the likeliest ${lines.length} of ${of}`;
+    const behind = row < rows.length - 1 ? ` behind “${clip(shown(label), 12)}”` : "";
+    heading.replaceChildren(
+      title,
+      behind,
+      " ",
+      el("small", "", lines.length ? note : `nothing follows ${named} without it`),
+    );
+    const parts = range((lines[0]?.length ?? 1) - 1);
+    const others = parts.map(i => Math.max(0, 1 - sum(lines.map(one => Number(one[i + 1])))));
+    const rest = lines.length && of > lines.length ? [line("others", others, "rest")] : [];
+    list.classList.toggle("both", Boolean(without));
+    list.replaceChildren(...lines.map(([name, ...shares]) => line(name, shares)), ...rest);
   };
 };
 
@@ -59,7 +74,7 @@ const resultView = host => {
     treeHost.hidden = !result.tree;
     tree.update(result.tree, writes ? row : null);
     barsHost.hidden = !result.likeliest;
-    if (result.likeliest) fillBars(result.likeliest, row);
+    if (result.likeliest) fillBars(result.likeliest, row, rows[row]);
   };
 };
 
@@ -107,7 +122,8 @@ const curvesPanel = (host, onCell) => {
     if (isNew) stop();
     const { rows, cols, weights, allowed, writes } = value;
     const name = writes ? "Written tokens: choose one" : "Tokens that read: choose one";
-    curves.update({ rows, cols, weights, allowed, row: at.row, write: writes, name });
+    const gone = value.result?.likeliest?.without?.place ?? null;
+    curves.update({ rows, cols, weights, allowed, row: at.row, write: writes, name, gone });
     said.say(curves.words());
     showResult(value, at.row);
   };
@@ -122,7 +138,6 @@ const mapPanel = (host, onCell, onUnfold) => {
   const mapHost = el("div");
   const map = mapView(mapHost, {
     name: "Attention weights",
-    maxCell: CELL,
     onSelect: at => at && onCell({ row: at.r, column: at.c, head: null }),
   });
   const [pair, steps, result] = [el("span", "hf-pair"), el("span", "hf-in-short"), el("output")];
@@ -145,7 +160,8 @@ const mapPanel = (host, onCell, onUnfold) => {
     notice.textContent = value.notice;
     const { rows, cols, weights: values, allowed, truth } = value;
     const padding = value.padding.some(Boolean) ? value.padding : null;
-    map.update({ rows, cols, values, allowed, padding, truth, selected: { r: at.row, c: at.column } });
+    const maxCell = Math.min(CELL, Math.floor(TALL / Math.min(rows.length, MANY)));
+    map.update({ rows, cols, values, allowed, padding, truth, maxCell, selected: { r: at.row, c: at.column } });
   };
   /** One cell's arithmetic in a line. */
   const explain = (/** @type {Board.AttentionValue} */ value) => {

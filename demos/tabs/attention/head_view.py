@@ -20,12 +20,14 @@ from ...session.model_input import known_alignment
 from ...session.session import Session
 from ...snippets.views import input_arguments, join_lines, model_lines
 from ...ui import formatting, notices
+from ...ui.notices import Part
 from . import story
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
 FIRST = ("attn-parser", "attn-addition", "attn-copy")  # what the page opens with, where it is bundled
 UNTRAINED = "Untrained weights: this map means nothing yet."
 CHANGED = "Changed by a switch: this is no longer what the model computes."
+NOT_PRINTED = "Changed by a switch: these are no longer the numbers of the text."
 HALF, NEARLY_ALL = 0.5, 0.95
 LONGEST_TITLE = 60  # characters
 
@@ -44,6 +46,7 @@ class Settings:
     positions: bool = True
     hidden: tuple[int, ...] | None = None  # places that nobody may read
     num_heads: int = 2  # of a sentence's random weights
+    without: int | None = None  # the place of the word that is taken away from a sentence
 
     @property
     def example(self) -> str | None:
@@ -62,6 +65,14 @@ class ReadInput:
     places: tuple[str, ...]  # their maps, each in words like `Settings.place`
     alignment: list[list[int]] | None  # of what is written with the input, where it is known
     result: dict  # what came of it, as the board draws it
+    told: list[Part]  # … and in a sentence
+    swap: tuple[str, str] | None  # a word in whose place another decides otherwise: (it, the changed text)
+
+    @property
+    def is_sentence(self) -> bool:
+        """Whether words are read, each of which may be taken away."""
+        likeliest = self.result["likeliest"]
+        return bool(likeliest) and likeliest["title"] == story.WORDS and not self.written
 
 
 @dataclass(frozen=True)
@@ -72,7 +83,7 @@ class HeadView:
     head: Head  # its tensors
     cell: tuple[int, int]  # the one that is explained
     num_heads: int  # how many heads there are to choose from
-    headline: list[notices.Part]  # the screen's sentence
+    told: list[Part]  # the screen's sentence, before what follows from the cell
     # origin, title: lines of the page
     origin: str
     title: str
@@ -80,6 +91,34 @@ class HeadView:
     read: ReadInput | None = None  # what the checkpoint made of the input; None for the others
     notice: str = ""  # what is to be known of the map before it is read
     truth: list[list[int]] | None = None  # the known answer in the map's shape, or None
+    # of a word taken away: at each place [word, p whole, p without it], as the board draws them
+    without: list[list[list] | None] | None = None
+
+    @property
+    def headline(self) -> list[Part]:
+        """The screen's sentence, made of the figures that it shows."""
+        if self.read is None or self.notice == UNTRAINED:
+            return self.told
+        if self.without is not None:
+            return story.tell_without(self.head, self.cell[0], self.settings.without, self.without)
+        changed, (row, _) = self.notice == CHANGED, self.cell
+        told, likeliest = self.told, self.read.result["likeliest"]
+        if likeliest and row < len(likeliest["rows"]) - 1:
+            told = story.tell_next(likeliest, self.head.rows[row], row)
+        told = [*told, *story.tell_cell(self.head, self.cell, writes=self.writes, is_changed=changed)]
+        if self.read.swap is not None:
+            return [*told, ("i", " Change the word: "), ("button", self.read.swap[0])]
+        length = sum(len(part if isinstance(part, str) else part[1]) for part in told)
+        return told + (story.POINT if length <= story.LONGEST_SENTENCE else [])
+
+    @property
+    def result(self) -> dict | None:
+        """What the model makes of the input, as the board draws it."""
+        if self.read is None or self.without is None:
+            return self.read.result if self.read else None
+        word = self.head.columns[self.settings.without]
+        without = {"word": word, "place": self.settings.without, "rows": self.without}
+        return self.read.result | {"likeliest": self.read.result["likeliest"] | {"without": without}}
 
     @property
     def writes(self) -> bool:
@@ -125,6 +164,17 @@ def read_view(session: Session, settings: Settings, before: HeadView | None = No
         return _view_checkpoint(opened, settings, before.read if before else None)
 
 
+def keep_cell(view: HeadView, before: HeadView | None) -> HeadView:
+    """The view with the cell of the one before, where both are of the same tokens."""
+    if before is None or tokens_of(before) != tokens_of(view):
+        return view
+    return dataclasses.replace(view, cell=before.cell)
+
+
+def tokens_of(view: HeadView) -> tuple:
+    return view.head.rows, view.head.columns
+
+
 def _switch(head: Head, settings: Settings) -> Head:
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
@@ -151,9 +201,9 @@ def _view_random(settings: Settings) -> HeadView:
         head,
         (last, int(head.weights[last].argmax())),
         settings.num_heads,
-        headline=[
+        told=[
             ("b", "Random weights."),
-            " The arithmetic is that of a trained model, the map means nothing.",
+            " The arithmetic is that of a trained model, but nothing was learned: the map means nothing.",
         ],
         origin=notices.origin(
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
@@ -179,7 +229,7 @@ def _view_example(settings: Settings) -> HeadView:
         head,
         example.cell,
         example.num_heads,
-        headline=[("b", "Look for "), example.look_for],
+        told=[NOT_PRINTED if switches_line(original, head) else example.sentence],
         origin=notices.origin(
             f"“{text.title}”, {example.place}", "as printed there", "CPU, float64", url=text.url
         ),
@@ -215,7 +265,16 @@ def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
     heads = read_heads(model, source, opened.as_target(written), tokenizer=opened.tokenizer)
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
     result = story.read_result(opened, text, source, written)
-    return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written), result)
+    told = story.tell_result(opened, text, written, result)
+    alignment = known_alignment(opened, text, written)
+    return ReadInput(of, source, written, heads, places, alignment, result, told, find_swap(opened, text))
+
+
+def find_swap(opened: LoadedModel, text: str) -> tuple[str, str] | None:
+    """The first word that another's place may take, with the text that has it; None where there is none."""
+    followups = opened.task.followups(text) if opened.task is not None else {}
+    swaps = ((name.partition(" → ")[2], changed) for name, changed in followups.items())
+    return next((swap for swap in swaps if swap[0]), None)
 
 
 def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | None) -> HeadView:
@@ -234,12 +293,15 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
     original = dataclasses.replace(original, rows=rows, columns=columns)
     head = _switch(original, settings)
     rings = maps.align(kind, read.alignment)
-    cell = best_cell(head, rings)
-    notice = CHANGED if switches_line(original, head) else ""
-    headline = story.tell_cell(head, cell, writes=bool(written) and kind != "encoder")
-    headline = [*story.tell_result(opened, text, written, read.result), *headline, story.POINT]
+    has_answer = any(1 in line for line in rings or ())
+    is_last = read.is_sentence and not has_answer  # what comes next is what the sentence tells
+    cell = best_cell(head, rings, is_last=is_last)
+    notice, told = CHANGED if switches_line(original, head) else story.tell_unknown(opened), read.told
     if opened.run is not None and opened.run.step == 0:
-        notice, headline = UNTRAINED, [*story.UNTRAINED]
+        notice, told = UNTRAINED, [*story.UNTRAINED]
+    without = None
+    if settings.without is not None and read.is_sentence:
+        without = story.compare_without(opened, read.source, settings.without)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = model_lines(opened)
     given = f"{input_arguments(opened, read.source, written)}, tokenizer=tokenizer"
@@ -249,13 +311,14 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
         head,
         cell,
         opened.model.config.num_attention_heads,
-        headline=headline,
+        told=told,
         origin=notices.origin_of(opened.model, opened.weights),
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=head_snippet([*imports, "read_head"], lines, original, head),
         read=read,
         notice=notice,
         truth=rings,
+        without=without,
     )
 
 
@@ -282,9 +345,16 @@ def refuse_long(name: str, ids: list[int]) -> None:
         )
 
 
-def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
-    """The largest weight that is not nearly all of its row; where the answer is known, one on it."""
-    weights = head.weights
+def best_cell(head: Head, truth: list[list[int]] | None, *, is_last: bool = False) -> tuple[int, int]:
+    """The largest weight that is not nearly all of its row; where the answer is known, one on it.
+
+    With `is_last`, the largest of the last row.
+    A row that may read one token alone is left out where there are others: its weight is 1 whatever it reads.
+    """
+    if is_last:
+        return len(head.rows) - 1, int(head.weights[-1].argmax())
+    has_choice = head.may_attend.sum(-1, keepdim=True) > 1
+    weights = head.weights * has_choice if has_choice.any() else head.weights
     if truth is not None:
         on_ring = weights.new_tensor(truth) == 1
         weights = weights * on_ring if on_ring.any() else weights
@@ -325,7 +395,7 @@ def to_value(view: HeadView) -> dict:
         "beside": read_beside(view),
         "place": describe_place(view),
         "writes": view.writes,
-        "result": view.read.result if view.read else None,
+        "result": view.result,
     }
 
 

@@ -23,7 +23,7 @@ from ...session.page import EACH_NOW, LAST, LAST_NOW, LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
 from ...ui import boards, formatting, notices
-from . import head_view
+from . import head_view, story
 from .head_view import RANDOM, WORKED, HeadView, Settings
 
 TITLE = "Attention"
@@ -41,8 +41,8 @@ TYPED = "Sentence or input"
 OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
 GIVEN = "The example's own sentence; random weights read yours"
 FORGOTTEN = {  # what was changed → what no longer holds then
-    "weights": ("text", "place", "head", "scale", "causal", "hidden"),
-    "text": ("hidden",),
+    "weights": ("text", "place", "head", "scale", "causal", "hidden", "without"),
+    "text": ("hidden", "without"),
     "place": ("head", "scale", "causal", "hidden"),
     "num_heads": ("head",),
 }
@@ -85,6 +85,9 @@ def list_examples() -> dict[str, dict[str, Settings]]:
 
 
 EXAMPLES = list_examples()
+# the sentence's button is a part of its text
+SWAP = "element.addEventListener('click', event => event.target.closest('button') && trigger(\"swap\"))"
+FOCUS_SWAP = "() => document.querySelector('#attention-headline button')?.focus()"
 UNFOLD = "() => document.querySelector('#attention-board .hf-unfold').click()"
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
@@ -152,6 +155,11 @@ def controls(view: HeadView) -> dict[str, dict]:
         "causal": {"value": settings.causal, "interactive": is_square},
         "positions": {"value": settings.positions, "visible": is_random},
         "hidden": {"choices": head_view.labels_of(head), "value": list(settings.hidden)},
+        "without": {
+            "choices": head_view.labels_of(head)[1:],
+            "value": settings.without,
+            "visible": False,
+        },
     }
 
 
@@ -159,6 +167,24 @@ def describe_map(place: str) -> str:
     """A map of a checkpoint in words: answer reads input, layer 2."""
     kind, layer = place.split()
     return f"{KINDS[kind]}, layer {int(layer) + 1}"
+
+
+def describe_steps(view: HeadView) -> dict[str, dict]:
+    """What the steps of the path hold, as keyword arguments of their buttons."""
+    row, column = view.cell
+    weight = float(view.head.weights[view.cell]) if view.head.may_attend[row, column] else 0.0
+    is_sentence = view.read is not None and view.read.is_sentence
+    place = story.find_most_read(view.head, row) if view.settings.without is None else view.settings.without
+    title, line = "Take a word away", f"“{view.head.rows[row]}” reads no word before it: choose a later one."
+    if place is not None:
+        line = f"Without “{formatting.shorten(view.head.columns[place], LONGEST_LABEL)}”, what comes next?"
+    if view.without is not None:
+        title, line = "Put it back", f"“{view.head.columns[place]}” stands in the sentence again."
+    return {
+        "unfold": {"value": f"Read one number\n{weight:.3f}: from dot product to softmax."},
+        "away": {"visible": not is_sentence},
+        "word": {"value": f"{title}\n{line}", "visible": is_sentence, "interactive": place is not None},
+    }
 
 
 def view_of(session: Session) -> HeadView:
@@ -170,10 +196,15 @@ def show_view(session: Session, view: HeadView) -> dict:
     value, state = head_view.to_value(view), session.state(AttentionState)
     state.id, state.view = state.id + 1, view
     lines = {"headline": notices.headline(view.headline), "origin": view.origin, "error": ""}
-    shown = formatting.shorten(view.settings.text or view.title, LONGEST_LABEL)
+    shown = formatting.shorten(name_input(view), LONGEST_LABEL)
     lines |= {"offer": gr.update(visible=False), "example": gr.update(label=f"Example: {shown}", open=False)}
-    fields = {name: gr.update(**change) for name, change in controls(view).items()}
+    fields = {name: gr.update(**change) for name, change in (controls(view) | describe_steps(view)).items()}
     return {"board": boards.to_json({"id": state.id, **value}), **lines, **fields}
+
+
+def name_input(view: HeadView) -> str:
+    """What the button of the examples names: the input, or the title of a textbook's example."""
+    return view.title if view.settings.example else view.settings.text or view.title
 
 
 def answer(session: Session, settings: Settings, before: HeadView | None = None) -> dict:
@@ -183,12 +214,11 @@ def answer(session: Session, settings: Settings, before: HeadView | None = None)
     """
     try:
         refuse_longer("text", settings.text, LONGEST)
-        view = head_view.read_view(session, settings, before)
-        if before is not None and tokens_of(before) == tokens_of(view):
-            view = dataclasses.replace(view, cell=before.cell)
+        view = head_view.keep_cell(head_view.read_view(session, settings, before), before)
         return show_view(session, view)
     except ValueError as error:
-        hint = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
+        is_own = settings.weights != RANDOM and " " in settings.text.strip() and len(settings.text) <= LONGEST
+        hint = OWN_SENTENCE if is_own else ""
         reader = session.catalog.find_reader(settings.weights, settings.text or "")
         offer = gr.update(visible=reader is not None)
         return {"error": notices.field_error(f"{error}{hint}"), "offer": offer}
@@ -201,8 +231,17 @@ def take_offer(session: Session, values: dict[str, object]) -> dict:
     return {} if reader is None else answer(session, Settings(reader, text))
 
 
-def tokens_of(view: HeadView) -> tuple:
-    return view.head.rows, view.head.columns
+def swap_word(session: Session) -> dict:
+    """Put the word in place that the sentence offers."""
+    view = view_of(session)
+    return answer(session, Settings(view.settings.weights, view.read.swap[1])) if view.read.swap else {}
+
+
+def take_word(session: Session) -> dict:
+    """Take away the word that the chosen one reads most, or put it back."""
+    view = view_of(session)
+    place = story.find_most_read(view.head, view.cell[0]) if view.settings.without is None else None
+    return answer(session, dataclasses.replace(view.settings, without=place), view)
 
 
 def read_settings(values: dict[str, object], changed: str = "") -> Settings:
@@ -234,7 +273,8 @@ def pick_cell(session: Session, event: PickEvent) -> dict:
             return show_view(session, dataclasses.replace(view, cell=cell))
         view = dataclasses.replace(view, cell=cell)
         found, state.view = head_view.explain_cell(view), view
-        return {"board": boards.to_json({"id": state.id, "cell": found}), "error": ""}
+        steps = {name: gr.update(**change) for name, change in describe_steps(view).items()}
+        return {"board": boards.to_json({"id": state.id, "cell": found}), "error": "", **steps}
     except ValueError as error:
         return {"error": notices.field_error(str(error))}
 
@@ -315,7 +355,7 @@ def show_roles() -> str:
 def build_examples(page: Page, first: HeadView, look: dict) -> dict:
     """Lay out the menu of examples: an own input, then all others."""
     parts: dict = {"chips": {}}
-    label = f"Example: {formatting.shorten(first.settings.text or first.title, LONGEST_LABEL)}"
+    label = f"Example: {formatting.shorten(name_input(first), LONGEST_LABEL)}"
     with gr.Accordion(label, open=False, elem_id="attention-example", elem_classes="hf-menu") as parts[
         "example"
     ]:
@@ -351,19 +391,27 @@ def build_switches(look: dict) -> dict:
         fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
         fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
         fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
+        fields["without"] = gr.Dropdown(label="Word taken away", **look["without"])
     return fields
 
 
-def build_path() -> dict[str, gr.Button]:
-    """Lay out the three steps that lead on."""
+def build_path(first: HeadView) -> dict[str, gr.Button]:
+    """Lay out the three steps that lead on; the third is about a head, or a word of a sentence."""
+    steps = {
+        "train": {
+            "value": "Watch one learn\nA tiny model, from guessing to right.",
+            "variant": "primary",
+        },
+        "unfold": {},
+        "away": {"value": "Take a head away\nIs what it looks at needed? Count."},
+        "word": {},
+    }
     with gr.Row(elem_classes="hf-path"):
         return {
-            name: gr.Button(words, elem_id=f"attention-{name}", min_width=0, **more)
-            for name, words, more in (
-                ("train", "Watch one learn\nA tiny model, from guessing to right.", {"variant": "primary"}),
-                ("unfold", "Read one number\nFrom dot product to softmax.", {}),
-                ("away", "Take a head away\nIs what it looks at needed? Count.", {}),
+            name: gr.Button(
+                elem_id=f"attention-{name}", min_width=0, **step | describe_steps(first).get(name, {})
             )
+            for name, step in steps.items()
         }
 
 
@@ -374,19 +422,20 @@ def build(page: Page) -> None:
         for name, shown in controls(first).items()
     }
     with gr.Row(elem_classes="hf-tell"):
-        headline = gr.HTML(notices.headline(first.headline), elem_id="attention-headline")
+        headline = gr.HTML(notices.headline(first.headline), elem_id="attention-headline", js_on_load=SWAP)
         with gr.Column(min_width=0):
             parts = build_examples(page, first, look)
             origin = gr.HTML(first.origin, elem_id="attention-origin")
     board = boards.build_board("attention_board", "hf-attention", "attention-board", "pick")
     fields = {"weights": parts["weights"], "text": parts["text"], **build_switches(look)}
-    path = build_path()
+    path = build_path(first)
     hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
     lines = {name: parts[name] for name in ("error", "offer", "example")}
     lines |= {"board": board, "headline": headline, "origin": origin}
+    lines |= {name: path[name] for name in ("unfold", "away", "word")}
     shown = lines | fields
     for name, field in fields.items():
         changed = [parts["show"].click, field.submit] if name == "text" else field.input
@@ -394,6 +443,9 @@ def build(page: Page) -> None:
     for chip, settings in parts["chips"].items():
         page.connect(chip.click, opening(settings), None, shown, **LAST)
     page.connect(parts["offer"].click, take_offer, fields, shown, **LAST)
+    page.connect(path["word"].click, take_word, None, shown, **LAST)
+    swapped = page.connect(headline.swap, swap_word, None, shown, **LAST)
+    swapped.then(None, js=FOCUS_SWAP, **LIGHT)
     page.connect(board.pick, pick_cell, None, shown, **EACH_NOW)
     page.connect(hand.check, check_figures, None, {"hand": hand}, **LAST_NOW)
     weights = {"weights": fields["weights"]}
@@ -402,7 +454,7 @@ def build(page: Page) -> None:
         fields,
         restore=open_link,
         shows=lines,
-        varying=("weights", "place", "head", "hidden"),
+        varying=("weights", "place", "head", "hidden", "without"),
         weights="weights",
         buttons=(*parts["chips"], parts["show"], parts["offer"]),
     )

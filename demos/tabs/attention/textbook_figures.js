@@ -18,7 +18,7 @@ const isSame = (/** @type {Board.PrintedFigure} */ { verdict }) => verdict === "
 
 const printedPanel = (host, { onFigure }) => {
   const panel = buildPanel(host, "What the text prints", {
-    note: "choose a figure: it is computed here, from the same numbers",
+    note: "choose a figure to see where it is computed",
     cls: "hf-printed-panel",
   });
   const told = el("p", "hf-figure-told");
@@ -38,7 +38,7 @@ const printedPanel = (host, { onFigure }) => {
       const names = figure.station === "key" ? cols : rows;
       const column = NUMBERED.includes(figure.station) ? figure.column : `“${named(cols, figure.column)}”`;
       const head = figure.head ? `, head ${figure.head + 1}` : "";
-      words.push(`It stands at ${STATIONS[figure.station](`“${named(names, figure.row)}”`, column)}${head}. `);
+      words.push(`You find it at ${STATIONS[figure.station](`“${named(names, figure.row)}”`, column)}${head}. `);
     }
     told.replaceChildren(...words, el("span", "hf-quiet", claim.why));
   };

@@ -13,7 +13,6 @@ import { duelPanels } from "./duel_panels.js";
 
 /** @import {DuelView, Styled} from "./duel_panels.js" */
 
-const LATER = "The map of each model will be drawn here, for the same example.";
 const WIDE = 14; // columns of a map that is legible beside two others
 const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 
@@ -41,7 +40,7 @@ const mapCell = (host, file, onSelect) => {
     const seen = c.map;
     sentence.hidden = Boolean(seen);
     note.hidden = mapHost.hidden = take.hidden = !seen;
-    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map is on its way.";
+    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map comes with the first measurement.";
     if (!seen) return;
     const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
     const layer = seen.layer ? `, ${seen.layer}` : "";
@@ -72,8 +71,7 @@ const mapCell = (host, file, onSelect) => {
 const mapsPanel = host => {
   const panel = buildPanel(host, "Who reads what", { cls: "hf-maps-panel" });
   const grid = el("div", "hf-maps");
-  const blank = el("p", "hf-blank", LATER);
-  panel.body.append(blank, grid);
+  panel.body.append(grid);
   let cells = [];
   let shown = null;
   /** @type {DuelView} */
@@ -95,7 +93,6 @@ const mapsPanel = host => {
   };
   const update = (/** @type {DuelView} */ next) => {
     view = next;
-    blank.hidden = Boolean(view);
     const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
     panel.rename("Who reads what", view ? `the same validation example: ${example}` : "");
     if (!view) grid.replaceChildren();
@@ -132,6 +129,7 @@ const duel_board = (element, trigger) => {
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
   const update = (/** @type {Board.DuelValue} */ value) => {
+    root.hidden = !value;
     const contestants = value?.contestants.map((c, i) => ({ ...c, ...seriesStyle(i) }));
     const view = value && { ...value, contestants };
     say(view?.message);

@@ -2,7 +2,7 @@
    `colour` and `dash`; null before the first duel. */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, fileName, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
-import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
+import { buildTable, cells } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { ACCURACY, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { reached } from "../train/runs_table.js";
@@ -198,7 +198,6 @@ const standingsPanel = (host, trigger) => {
     const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), share];
     return el("tr", "", el("td", "", dashLine(c)), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
-  const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
   const beside = (/** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out, interval: sure }) => {
     const said = el("small", "hf-narrow", `${thousands(parameters)}, ${minutes(seconds)}`);
     const share = [percent(held_out), el("small", "", interval(sure))];
@@ -209,7 +208,7 @@ const standingsPanel = (host, trigger) => {
     ...view.contestants.map(c => row(c, view)),
     ...(view.baseline ? [beside(view.baseline)] : []),
   ];
-  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty]));
+  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : []));
   return { update };
 };
 

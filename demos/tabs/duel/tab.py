@@ -33,10 +33,9 @@ from .job import DuelJob
 
 TITLE = "Duel"
 ASSETS = ("duel.css", "duel_panels.js", "duel_board.js")
-LOOK_FOR = (
-    "the length at which the model without attention fails: one vector holds no more, "
-    "while a map still finds each symbol."
-)
+BEGIN: list[notices.Part] = [
+    "Two to four models of one size learn the same task from the same examples. Press Start."
+]
 
 FIRST = "Reversal"
 MOST = 4  # series that can be told apart
@@ -159,6 +158,30 @@ def status_message(duel: DuelJob) -> str:
     return sentence
 
 
+def tell_duel(value: dict) -> list[notices.Part]:
+    """The screen's sentence: the best and the worst model at the largest size, or so far."""
+    models, sizes = value["contestants"], value["contestants"][0]["sizes"]
+    if value["measured"] and sizes and all(len(model["sizes"]) == len(sizes) for model in models):
+        low, high = sizes[-1]["from"], sizes[-1]["to"]
+        where = f"At {value['size_name']} {low}" + f" to {high}" * (low != high)
+        shares = [(model["sizes"][-1]["held_out"], model["name"]) for model in models]
+    else:
+        where = f"After {formatting.percent(value['done'], 0)} of the budget"
+        shares = [(model["validation"], model["name"]) for model in models]
+    if any(share is None for share, _ in shares):
+        return ["The models have begun; their first answers are not measured yet."]
+    (best, first), (worst, last) = max(shares), min(shares)
+    if best == worst:
+        return [f"{where} all models have ", ("b", formatting.percent(best, 0)), " right."]
+    return [
+        f"{where} {first} has ",
+        ("b", formatting.percent(best, 0)),
+        f" right, {last} ",
+        ("b", formatting.percent(worst, 0)),
+        ".",
+    ]
+
+
 def show_duel(session: Session) -> dict:
     """The whole tab, as the duel stands."""
     duel = session.state(DuelJob)
@@ -179,6 +202,7 @@ def show_duel(session: Session) -> dict:
     value = {**duel.to_message(set(session.runs)), "python": duel_snippet(runs, duel.budget)}
     return {
         "board": boards.to_json(value),
+        "told": notices.headline(tell_duel(value)),
         "start": f"Learning, {formatting.percent(duel.done, 0)}" if is_running else "Start",
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(duel)),
@@ -266,7 +290,7 @@ def build_form() -> tuple[dict, dict]:
 
 def build(page: Page) -> None:
     nothing = notices.origin("none yet", "none", page.device)
-    _, origin = notices.build_lead(LOOK_FOR, nothing, "duel-origin")
+    told, origin = notices.build_lead(BEGIN, nothing, "duel-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             start = gr.Button("Start", variant="primary", elem_classes="hf-start", elem_id="duel-start")
@@ -277,7 +301,7 @@ def build(page: Page) -> None:
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("duel_board", "hf-duel", "duel-board", "keep_run", "download_run")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
-    shown = {"board": board, "start": start, "stop": stop, "note": note, "origin": origin}
+    shown = {"board": board, "start": start, "stop": stop, "note": note, "origin": origin, "told": told}
     page.link_fields(
         fields, varying=("size", "models"), restore=restore_fields, shows={**lines, "note": note}
     )

@@ -145,11 +145,8 @@ const growthPanel = host => {
 
 const ngrams_board = element => {
   const root = element.querySelector(".hf-language");
-  const blank = el("p", "hf-blank hf-wide-panel", "Next words, their surprise and their number will be drawn here.");
-  root.append(blank);
   const panels = [followingPanel(root), surprisePanel(root), growthPanel(root)];
   const update = (/** @type {Board.NgramsValue} */ value) => {
-    blank.hidden = Boolean(value);
     panels.forEach(panel => panel.update(value));
   };
   return { update };

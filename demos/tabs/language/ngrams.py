@@ -35,9 +35,7 @@ from ...snippets.views import ngrams_snippet
 from ...ui import boards, formatting, notices
 
 NAME, TITLE = "ngrams", "n-grams"
-LOOK_FOR = (
-    "the column “filled”: each word more that is read makes the table larger by the vocabulary, and emptier."
-)
+BEGIN: list[notices.Part] = ["Press Count: tables of one, two and three words are counted from the text."]
 OWN, DOCSTRINGS = "own text", "docstrings"
 FIRST = """The bank by the river is green. The boat waits by the river. The bank in the city is closed.
 The river runs through the city. A boat runs down the river. The city by the river is old.
@@ -48,7 +46,7 @@ PROMPTS = {OWN: "the boat waits by the", DOCSTRINGS: "return the number of"}
 LONGEST = 20_000  # characters
 LONGEST_PROMPT = 200
 ORIGIN = ("n-gram tables, Kneser–Ney", "counted from this text", "CPU")
-READY = "Held out are every fifth sentence of your own text, or whole modules of the docstrings."
+READY = "Every fifth sentence of your own text is held out; of the docstrings, whole modules are."
 
 
 @dataclass(eq=False)
@@ -128,6 +126,21 @@ def model_stays(session: Session) -> str:
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
 
+def tell_tables(tables: list[Table]) -> list[notices.Part]:
+    """The screen's sentence: how large and how full the smallest and the largest table are."""
+    first, last = tables[0], tables[-1]
+    sizes = [formatting.count(table.cells) for table in (first, last)]
+    shares = [formatting.percent(table.met / table.cells, 1) for table in (first, last)]
+    if first is last:
+        return [f"The {NAMES[first.context]} table has {sizes[0]} cells, {shares[0]} of them filled."]
+    return [
+        f"From {NAMES[first.context]} to {NAMES[last.context]} the table grows from {sizes[0]} to {sizes[1]} "
+        f"cells, and the filled share falls from {shares[0]} to ",
+        ("b", shares[1]),
+        ".",
+    ]
+
+
 def to_value(session: Session, prompt: str) -> str:
     counting = session.state(CountingJob)
     passages, size = counting.passages, len(counting.passages.words)
@@ -189,6 +202,7 @@ def show_job(session: Session) -> dict:
     is_new = job.status in (FINISHED, STOPPED) and job.tables
     return {
         "board": to_value(session, job.form["prompt"]) if is_new else gr.skip(),
+        "told": notices.headline(tell_tables(job.tables)) if is_new else gr.skip(),
         "text_error": notices.field_error(job.fault),
         "note": notices.note(note),
         "count": gr.update(interactive=not is_running),
@@ -218,7 +232,7 @@ def restore_fields(session: Session, values: dict) -> dict:
 
 
 def build_part(page: Page) -> None:
-    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
+    told, _ = notices.build_lead(BEGIN, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             press = gr.Button("Count", variant="primary", elem_id="ngrams-count")
@@ -241,7 +255,7 @@ def build_part(page: Page) -> None:
             board = boards.build_board("ngrams_board", "hf-language", "ngrams-board")
     fields = {"source": source, "counted": text, "prompt": prompt}
     shown = {"board": board, "text_error": text_error, "prompt_error": prompt_error, "note": note}
-    shown |= {"count": press, "stop": halt}
+    shown |= {"count": press, "stop": halt, "told": told}
     page.link_fields(fields, restore=restore_fields, stays=model_stays)
     view = JobView(kind=CountingJob, show=show_job, shows=shown)
     page.drive(view, press.click, press_count, fields, halt.click, concurrency_id="count")

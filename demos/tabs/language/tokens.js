@@ -20,7 +20,6 @@ import { wordBars } from "./word_bars.js";
 /** @type {(keyof Board.TokenKinds)[]} */
 const KINDS = ["characters", "words", "bytes", "bpe"];
 const TITLES = ["characters", "words", "bytes", "byte pairs"];
-const LATER = "The text will be cut here.";
 
 /* ---- what is shown now: tokens, their ids and how many there are ---- */
 
@@ -69,7 +68,7 @@ const stepper = (panel, onStep) => {
     next.disabled = at === last;
     rail.update(at, last);
     rail.element.setAttribute("aria-valuetext", `${at} of ${last} merges`);
-    if (!last) headline.replaceChildren("No pair is met twice: nothing merges.");
+    if (!last) headline.replaceChildren("No pair occurs twice, so nothing is merged.");
     else if (!at) headline.replaceChildren(`Characters, before the first of ${last} merges.`);
     else {
       const [left, right] = step.merge;
@@ -94,7 +93,7 @@ const pairsPanel = host => {
   const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     ({ pairs } = value.steps[at]);
     const merges = at < value.steps.length - 1;
-    panel.rename("Pairs of neighbours", merges ? "the first merges next" : "nothing merges any more");
+    panel.rename("Pairs of neighbours", merges ? "the first merges next" : "no pair is left to merge");
     const line = (/** @type {[string, string, number]} */ [left, right, n], /** @type {number} */ i) => ({
       name: `${shown(left)} ${shown(right)}`,
       value: n,
@@ -212,9 +211,7 @@ const lookUpPanel = host => {
 
 const tokens_board = element => {
   const root = element.querySelector(".hf-language");
-  const blank = el("p", "hf-blank", LATER);
   const spoken = live();
-  root.append(blank);
   const main = buildPanel(root, "", { cls: "hf-wide-panel" });
   const state = { kind: 3, at: 0, chosen: {} };
   /** @type {Board.TokensValue} */
@@ -238,8 +235,7 @@ const tokens_board = element => {
   const looked = lookUpPanel(root);
   root.append(spoken.element);
   const draw = () => {
-    blank.hidden = Boolean(value);
-    [...root.querySelectorAll(".hf-panel")].forEach(part => (part.hidden = !value));
+    root.hidden = !value;
     if (!value) return;
     const kind = KINDS[state.kind];
     const isBpe = kind === "bpe";

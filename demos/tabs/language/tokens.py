@@ -24,9 +24,7 @@ from ...snippets.views import tokens_snippet
 from ...ui import boards, notices
 
 NAME, TITLE = "tokens", "Tokens"
-LOOK_FOR = (
-    "the pair met most often: each merge makes it one token, the text gets shorter and the vocabulary grows."
-)
+BEGIN: list[notices.Part] = ["Write a text and press Cut: byte pair encoding learns its tokens from it."]
 FIRST = "Peter Piper picked a peck of pickled peppers"
 CHIPS = (
     FIRST,
@@ -84,10 +82,26 @@ def cut(text: str) -> dict:
     }
 
 
+def tell_merges(value: dict) -> list[notices.Part]:
+    """The screen's sentence: what all merges do to the text, and the pair that is merged first."""
+    first, last = value["steps"][0], value["steps"][-1]
+    if len(value["steps"]) == 1:
+        return ["No pair occurs twice in this text, so nothing is merged."]
+    left, right, times = first["pairs"][0]
+    merges, (before, after) = len(value["steps"]) - 1, (str(len(step["ids"])) for step in (first, last))
+    told = [("code", left), " and ", ("code", right), f" stand side by side {times} times: merged first. "]
+    return [*told, f"{merges} merges shorten the text from ", ("b", before), " tokens to ", ("b", after), "."]
+
+
 def segment(_: Session, values: dict) -> dict:
     """Segment a text; a refused one leaves the board as it is."""
     try:
-        return {"board": boards.to_json(cut(values["tokens"] or "")), "error": ""}
+        value = cut(values["tokens"] or "")
+        return {
+            "board": boards.to_json(value),
+            "told": notices.headline(tell_merges(value)),
+            "error": "",
+        }
     except ValueError as error:
         return {"error": notices.field_error(str(error))}
 
@@ -97,7 +111,7 @@ def pick_text(text: str):
 
 
 def build_part(page: Page) -> None:
-    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
+    told, _ = notices.build_lead(BEGIN, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text"):
         text = gr.Textbox(
             FIRST, label="Text", max_lines=1, elem_id="tokens-text", elem_classes="hf-mono-input", min_width=0
@@ -108,7 +122,7 @@ def build_part(page: Page) -> None:
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
         gr.HTML(notices.note(f"any text of up to {LONGEST} characters"))
     board = boards.build_board("tokens_board", "hf-language", "tokens-board")
-    typed, shown = {"tokens": text}, {"board": board, "error": error}
+    typed, shown = {"tokens": text}, {"board": board, "told": told, "error": error}
     page.link_fields(typed, buttons=tuple(chips))
     clear_on_edit(text, error)
     page.connect([press.click, text.submit, page.tab.select], segment, typed, shown, **LAST)

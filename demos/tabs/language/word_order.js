@@ -7,8 +7,8 @@ import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { ACCURACY, dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const SAME =
-  "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
-  "reads both: how far apart a word's two outputs are, as a share of their length.";
+  "Both sentences have the same bag of words, which cannot tell them apart. An untrained attention layer reads both: " +
+  "the table has the distance between a word's two outputs, as a share of their length.";
 /** Dash and colour of naive Bayes, then of attention without and with positions. */
 const styleOf = i => seriesStyle([1, 2, 0][i]);
 const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));
@@ -16,11 +16,10 @@ const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−")
 const bags_board = element => {
   const root = element.querySelector(".hf-language");
   const panel = buildPanel(root, "The same bag of words", { cls: "hf-wide-panel" });
-  const blank = el("p", "hf-blank", "Both sentences will be compared here.");
   const bag = el("div", "hf-tokens");
   const sentence = el("p", "hf-hint");
   const host = el("div", "hf-scroll");
-  panel.body.append(blank, bag, sentence, host);
+  panel.body.append(bag, sentence, host);
   /** @type {Board.BagsValue} */
   let value = null;
   const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
@@ -45,8 +44,7 @@ const bags_board = element => {
   };
   const update = (/** @type {Board.BagsValue} */ next) => {
     value = next;
-    blank.hidden = Boolean(value);
-    [bag, sentence, host, panel.footer].forEach(part => (part.hidden = !value));
+    panel.section.hidden = !value;
     if (!value) return;
     bag.replaceChildren(
       ...Object.entries(value.bag).map(([word, n]) =>
@@ -117,6 +115,7 @@ const order_board = element => {
   let told = "";
   const update = (/** @type {Board.OrderValue} */ next) => {
     value = next;
+    root.hidden = !value;
     say(value?.message);
     panel.rename(
       "Does a stand before b?",

@@ -26,9 +26,7 @@ from ...snippets.views import bags_snippet, word_order_snippet
 from ...ui import boards, formatting, notices
 
 NAME, TITLE = "order", "Order"
-LOOK_FOR = (
-    "the column near 0: without positions each word's output is the same wherever it stands, as in a bag."
-)
+BEGIN: list[notices.Part] = ["Write two sentences of the same words, and press Compare."]
 FIRST = ("dog bites man", "man bites dog")
 CHIPS = (
     "dog bites man / man bites dog",
@@ -75,6 +73,18 @@ def read_sentence(text: str | None, which: str) -> list[str]:
     return words
 
 
+def tell_distances(rows: list[dict]) -> list[notices.Part]:
+    """The screen's sentence: how far the outputs of both sentences are apart, without and with positions."""
+    without, with_them = (max(row["distance"][name] for row in rows) for name in PLACES)
+    return [
+        "Without positions attention reads both sentences as the same bag of words: the outputs differ by ",
+        ("b", f"{without:.0e}" if without else "0"),
+        " at most. With positions by ",
+        ("b", f"{with_them:.2f}"),
+        ".",
+    ]
+
+
 def compare(_: Session, values: dict) -> dict:
     """Compare two sentences; refused ones leave the board as it is."""
     try:
@@ -84,7 +94,8 @@ def compare(_: Session, values: dict) -> dict:
         return {"error": notices.field_error(str(error))}
     rows = [dataclasses.asdict(row) for row in found.rows]
     value = {"bag": found.bag, "names": list(PLACES), "rows": rows}
-    return {"bags": boards.to_json({**value, "python": bags_snippet(*words)}), "error": ""}
+    told = notices.headline(tell_distances(rows))
+    return {"bags": boards.to_json({**value, "python": bags_snippet(*words)}), "told": told, "error": ""}
 
 
 def to_value(job: WordOrderJob) -> str | None:
@@ -146,7 +157,7 @@ def pick_pair(pair: str):
 
 
 def build_part(page: Page) -> None:
-    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
+    told, _ = notices.build_lead(BEGIN, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text hf-two-texts"):
         typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
         one = gr.Textbox(FIRST[0], label="First sentence", elem_id="order-one", **typed)
@@ -163,7 +174,7 @@ def build_part(page: Page) -> None:
         note = gr.HTML(notices.note(READY), elem_id="order-note")
     board = boards.build_board("order_board", "hf-language", "order-board")
     typed = {"first": one, "second": other}
-    compared = {"bags": bags, "error": error}
+    compared = {"bags": bags, "told": told, "error": error}
     page.link_fields(typed, buttons=tuple(chips))
     asked_by = [press.click, one.submit, other.submit, page.tab.select]
     page.connect(asked_by, compare, typed, compared, **LAST)

@@ -9,13 +9,10 @@ import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { wordBars } from "./word_bars.js";
 
-const LATER = "Train vectors, and this is drawn here.";
-
 const nearPanel = (host, title, file) => {
   const panel = buildPanel(host, title);
-  const blank = el("p", "hf-blank", LATER);
   const headline = el("p", "hf-merge");
-  panel.body.append(blank, headline);
+  panel.body.append(headline);
   const bars = wordBars(panel.body);
   /** @type {Partial<Board.SumWord>[]} */
   let rows = [];
@@ -26,8 +23,7 @@ const nearPanel = (host, title, file) => {
   });
   const update = (/** @type {Partial<Board.SumWord>[]} */ near, ...words) => {
     rows = near ?? [];
-    blank.hidden = Boolean(near);
-    headline.hidden = panel.footer.hidden = !near;
+    panel.section.hidden = !near;
     headline.replaceChildren(...words);
     const line = one => ({
       name: one.word,
@@ -97,9 +93,8 @@ const writeWords = (ctx, theme, width, /** @type {Board.Plane} */ { points, arro
 
 const planePanel = host => {
   const panel = buildPanel(host, "In a plane", { cls: "hf-wide-panel" });
-  const blank = el("p", "hf-blank", LATER);
   const pictureHost = el("div");
-  panel.body.append(blank, pictureHost);
+  panel.body.append(pictureHost);
   /** @type {Board.Plane} */
   let plane = null;
   let at = [];
@@ -138,8 +133,7 @@ const planePanel = host => {
   });
   const update = (/** @type {Board.Plane} */ next) => {
     plane = next;
-    blank.hidden = Boolean(plane);
-    pictureHost.hidden = panel.footer.hidden = !plane;
+    panel.section.hidden = !plane;
     if (!plane) return;
     panel.rename(
       "In a plane",
@@ -209,6 +203,7 @@ const neighbours_board = element => {
     ];
   };
   const update = (/** @type {Board.NeighboursValue} */ value) => {
+    root.hidden = !value;
     say(value?.message);
     near.update(value?.near?.found, ...(value?.near ? ["nearest to ", strong(value.near.word)] : []));
     analogy.update(value?.analogy?.found, ...(value?.analogy ? ranked(value.analogy) : []));

@@ -34,10 +34,9 @@ from ...snippets.views import word_vectors_snippet
 from ...ui import boards, formatting, notices
 
 NAME, TITLE = "neighbours", "Neighbours"
-LOOK_FOR = (
-    "the parallel arrows: no sentence names a capital with its country, and yet their vectors differ alike."
-)
-LOOK_FOR_TEXT = "a word's neighbours: nothing said what it means, only which words it stands among."
+BEGIN: list[notices.Part] = [
+    "Press Train vectors: each word gets a vector from the words that it stands among."
+]
 NEAREST = 8
 TEXTS = ("countries", "docstrings", "own")
 COMPOSED, DOCSTRINGS, OWN = TEXTS
@@ -196,6 +195,22 @@ def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None
     )
 
 
+def tell_vectors(job: WordVectorsJob, near: dict, analogy: dict) -> list[notices.Part]:
+    """The screen's sentence: the nearest word, and what the sum comes to."""
+    nearest, first = near["found"][0], analogy["found"][0]
+    sum_of = f"{analogy['word']} − {analogy['without']} + {analogy['plus']}"
+    told = [
+        f"Nearest to “{near['word']}” is ",
+        ("b", nearest["word"]),
+        f", cosine {nearest['cosine']:.2f}. {sum_of} comes nearest to ",
+        ("b", first["word"]),
+        ".",
+    ]
+    if job.share is None:
+        return told
+    return [*told, f" Of all such sums {formatting.percent(job.share, 0)} are right."]
+
+
 def show_job(session: Session) -> dict:
     """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
     job = session.state(WordVectorsJob)
@@ -215,6 +230,7 @@ def show_job(session: Session) -> dict:
             wrong["sum_error"] = notices.field_error(str(error))
     return {
         "board": gr.skip() if any(wrong.values()) else to_value(job, near, analogy),
+        "told": notices.headline(tell_vectors(job, near, analogy) if near and analogy else BEGIN),
         "train": gr.update(value=label, interactive=not is_running),
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
@@ -279,12 +295,11 @@ def look_up(session: Session, values: dict) -> dict:
 
 
 def choose_source(_: Session, values: dict) -> dict:
-    """The visitor's own text is seen where it is the source; what it is, and what to look for."""
+    """The visitor's own text is seen where it is the source; what it is."""
     source = values["vectors_source"]
     return {
         "vectors_text": gr.update(visible=source == OWN),
         "about": notices.note(ABOUT[source]),
-        "look_for": notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT),
     }
 
 
@@ -319,15 +334,15 @@ def build_settings() -> dict:
 
 
 def build_part(page: Page) -> None:
-    look_for, origin = notices.build_lead(LOOK_FOR, origin_line(WordVectorsJob()), "vectors-origin")
+    told, origin = notices.build_lead(BEGIN, origin_line(WordVectorsJob()), "vectors-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             has = build_settings()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("neighbours_board", "hf-language", "neighbours-board")
     fields = {name: has[name.removeprefix("vectors_")] for name in KEPT}
-    lines = {"about": has["about"], "look_for": look_for}
-    shown = {"board": board, "origin": origin}
+    lines = {"about": has["about"]}
+    shown = {"board": board, "told": told, "origin": origin}
     shown |= {name: has[name] for name in ("train", "stop", "note", "text_error", "word_error", "sum_error")}
     page.link_fields(fields, restore=restore_fields, shows=lines)
     view = page.link_job(

@@ -3,7 +3,7 @@
    The boards take a Board.PositionsValue and a Board.GrowthValue. */
 import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, isPlace, number, percent, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
-import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
+import { buildTable, cells } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { ACCURACY, dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { signedMap } from "./signed_map.js";
@@ -29,12 +29,12 @@ const factsPanel = host => {
   const [paper, notice] = [el("p", "hf-hint"), el("p", "hf-notice")];
   panel.body.append(sentence, equation, paper, notice);
   const update = (/** @type {State} */ { value }) => {
-    panel.rename(value.title);
+    panel.rename(value.title, `position_type: ${value.type}`);
     sentence.textContent = value.sentence;
     equation.textContent = value.equation;
     paper.textContent = value.paper;
     notice.hidden = !value.untrained;
-    notice.textContent = "Untrained weights: what is learned here is still as it was drawn.";
+    notice.textContent = "Untrained weights: this encoding learns its numbers, and these are random.";
   };
   return { update };
 };
@@ -200,7 +200,9 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
 /* ---- does it notice? ---- */
 
 const orderPanel = host => {
-  const panel = buildPanel(host, "Does it notice?", { note: "one layer of untrained attention reads your sentence" });
+  const panel = buildPanel(host, "Does the order matter?", {
+    note: "one layer of untrained attention reads your sentence",
+  });
   const [moved, body] = [el("p", "hf-moved"), el("tbody")];
   const table = buildTable("hf-order", ["the words are", ["L2", "num"], "that is"], body);
   const note = el("p", "hf-hint");
@@ -208,18 +210,18 @@ const orderPanel = host => {
   const update = (/** @type {State} */ { value }) => {
     const { order } = value;
     const words = order.order.map(i => el("span", "hf-tok", order.words[i]));
-    moved.replaceChildren(el("span", "hf-label", "moved about"), el("span", "hf-tokens", ...words));
+    moved.replaceChildren(el("span", "hf-label", "shuffled"), el("span", "hf-tokens", ...words));
     const row = (what, how, distance) => {
       const said = distance < order.rounding ? "the same output" : "another output";
       const name = el("td", "", what, el("small", "", how));
       return el("tr", "", name, el("td", "num", small(distance)), el("td", "", said));
     };
     body.replaceChildren(
-      row("moved about, the output back", "without position encoding", order.without),
-      row("moved about, the output back", value.title, order.with_positions),
-      row(`all moved on by ${order.shift} positions`, value.title, order.shifted),
+      row("words shuffled, outputs put back in order", "without position encodings", order.without),
+      row("words shuffled, outputs put back in order", value.title, order.with_positions),
+      row(`all words moved on by ${order.shift} positions`, value.title, order.shifted),
     );
-    note.textContent = `L2 between the output and that of the unmoved words, whose own L2 is ${number(order.norm, 2)}.`;
+    note.textContent = `L2 distance to the output of the words in their own order, whose L2 norm is ${number(order.norm, 2)}.`;
   };
   return { update };
 };
@@ -316,10 +318,11 @@ const growth_board = element => {
     ];
     return el("tr", "", ...cells("", dashLine(seriesStyle(i)), encoding.title), ...cells("num", ...figures));
   };
-  const nothing = emptyRow("Each encoding is listed here with what it reaches.", 6);
   const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
-    say(view?.message);
+    root.hidden = !view;
+    if (!view) return;
+    say(view.message);
     const name = view?.size_name ?? "length";
     panel.rename(
       `Accuracy by ${name}`,
@@ -337,7 +340,7 @@ const growth_board = element => {
     const empty = series.some(s => s.points.length) ? "" : "accuracy by length will be drawn here";
     const x = [0, view ? most * 1.02 : 0];
     plot.update({ series, x, xName: name, mark, empty, name: `Accuracy by ${name}` });
-    body.replaceChildren(...(encodings.length ? encodings.map(row) : [nothing]));
+    body.replaceChildren(...encodings.map(row));
     panel.footer.hidden = !encodings.length;
     fill();
     showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);

@@ -18,7 +18,15 @@ from hf_attn.analysis.position_encodings import (
 )
 from hf_attn.models.positions import POSITION_TYPES
 
-from ...core.fields import LARGEST_SEED, FieldError, blame, count_chosen, error_lines, read_number
+from ...core.fields import (
+    LARGEST_SEED,
+    FieldError,
+    blame,
+    count_chosen,
+    error_lines,
+    position_choices,
+    read_number,
+)
 from ...core.limits import refuse_longer
 from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
 from ...session.page import LAST_NOW, NOW, Page, with_value
@@ -30,11 +38,9 @@ from .length_test import LENGTH_TESTS, LengthTestJob
 
 TITLE = "Positions"
 ASSETS = ("positions.css", "signed_map.js", "positions_board.js")
-LOOK_FOR = (
-    "“Does it notice?”: words moved about give the same output without position encoding, and another "
-    "with one."
-)
-
+BEGIN: list[notices.Part] = [
+    "Choose a position encoding to see what it adds, and whether it tells the order."
+]
 FIRST = "sinusoidal"
 SENTENCE = "the cat sat on the mat"
 LONGEST_SENTENCE = 200  # characters
@@ -82,11 +88,6 @@ RUN_LABELS = {"task": "Task", "types": "Position encodings", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
 
 
-def list_encodings() -> list[tuple[str, str]]:
-    """(title, name) of every position encoding."""
-    return [(positions.title, name) for name, positions in POSITION_TYPES.items()]
-
-
 def fields_of(position_type: str) -> tuple[str, ...]:
     """The fields of numbers that change an encoding."""
     return (*ALWAYS, *(FIELD_OF[name] for name in POSITION_TYPES[position_type].settings if name in FIELD_OF))
@@ -116,6 +117,20 @@ def read_view(values: dict) -> tuple[dict[str, Any], list[FieldError]]:
     return given, wrong
 
 
+def tell_order(value: dict) -> list[notices.Part]:
+    """The screen's sentence: whether shuffled words change the output, without and with this encoding."""
+    order = value["order"]
+    without = "does not change" if order["without"] < ROUNDING else "changes"
+    told = f"Without position encodings, reordering the words {without} the output"
+    if value["type"] == "none":
+        return [f"{told}: ", ("b", f"L2 {order['without']:.0e}"), "."]
+    told = f"{told}. With “{value['title']}” it "
+    if order["with_positions"] < ROUNDING:
+        return [told, "does not change it either."]
+    share = ("b", formatting.percent(order["with_positions"] / order["norm"], 0))
+    return [told, "changes it, by ", share, " of its length."]
+
+
 def show_view(_: Session, values: dict) -> dict:
     """Everything of one encoding; wrong input leaves the board as it is."""
     given, wrong = read_view(values)
@@ -129,7 +144,8 @@ def show_view(_: Session, values: dict) -> dict:
     weights = "untrained" if value["untrained"] else "none: a formula"
     heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
     origin = notices.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
-    return {"board": boards.to_json(value), "origin": origin, **error_lines(VIEW_ERRORS)}
+    told = notices.headline(tell_order(value))
+    return {"board": boards.to_json(value), "told": told, "origin": origin, **error_lines(VIEW_ERRORS)}
 
 
 def describe_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
@@ -194,7 +210,7 @@ def show_test(session: Session) -> dict:
         value["python"] = length_test_snippet(*how)
     return {
         "curves": boards.to_json(value),
-        "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train beyond",
+        "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train and test",
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
     }
@@ -248,7 +264,7 @@ def build_fields() -> tuple[dict, dict]:
     """Lay the fields of one encoding out: (fields, lines for what is wrong)."""
     fields, lines = {}, {}
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in LABELS.items()}
-    fields["type"] = gr.Dropdown(list_encodings(), value=FIRST, **look["type"])
+    fields["type"] = gr.Dropdown(position_choices(), value=FIRST, **look["type"])
     seen = fields_of(FIRST)
     with gr.Row(elem_classes="hf-fields"):
         for field, (_, _, _, first) in NUMBERS.items():
@@ -265,12 +281,12 @@ def build_fields() -> tuple[dict, dict]:
 def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     """Lay the fields of a run out: (fields, lines for what is wrong, start, stop, note)."""
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
-    start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
+    start = gr.Button("Train and test", variant="primary", elem_classes="hf-start", elem_id="positions-start")
     stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
     note = gr.HTML(notices.note(status_message(LengthTestJob())), elem_id="positions-note")
     fields, lines = {}, {}
     fields["task"] = gr.Radio(list(LENGTH_TESTS), value="Copy", elem_classes="seg", **look["task"])
-    fields["types"] = gr.Dropdown(list_encodings(), value=list(COMPARED), multiselect=True, **look["types"])
+    fields["types"] = gr.Dropdown(position_choices(), value=list(COMPARED), multiselect=True, **look["types"])
     lines["types_error"] = notices.build_error_line("positions-error-types")
     fields["run_seed"] = gr.Textbox("0", max_lines=1, **look["run_seed"])
     lines["run_seed_error"] = notices.build_error_line("positions-error-run_seed")
@@ -279,7 +295,7 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
 
 def build(page: Page) -> None:
     nothing = notices.origin("none yet", "none", page.device)
-    _, origin = notices.build_lead(LOOK_FOR, nothing, "positions-origin")
+    told, origin = notices.build_lead(BEGIN, nothing, "positions-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             fields, lines = build_fields()
@@ -290,7 +306,7 @@ def build(page: Page) -> None:
             chosen, wrong, start, stop, note = build_run()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             curves = boards.build_board("growth_board", "hf-growth", "growth-board")
-    view = {"board": board, "origin": origin, **lines}
+    view = {"board": board, "told": told, "origin": origin, **lines}
     page.connect(fields["type"].change, choose_type, {"type": fields["type"]}, fields, **NOW)
     # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
     asked_by = [page.tab.select, *(field.change for field in fields.values())]

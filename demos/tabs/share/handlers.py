@@ -263,11 +263,9 @@ def show_push(session: Session) -> dict:
 
 def why_push_stopped(transfer: Transfer) -> str:
     if transfer.reached("pushed"):
-        return "Stopped before it was verified: what was pushed is there."
+        return "Stopped before the check. The pushed files are on the Hub."
     if transfer.reached("uploading"):
-        return (
-            "Stopped while uploading: the repository is as it was, or has everything. Push again to be sure."
-        )
+        return "Stopped during the upload. The Hub has all of the files or none. Push again to be sure."
     return "Stopped: nothing of the checkpoint was pushed."
 
 
@@ -328,8 +326,8 @@ def describe_push(pushed: Pushed, card: str) -> dict:
         "seen by": audience,
         "commit": pushed.commit[:10],
         "sent": sent,
-        "removed there": join_names(pushed.removed),
-        "left here": join_names(pushed.left_out),
+        "removed on the Hub": join_names(pushed.removed),
+        "not sent": join_names(pushed.left_out),
     }
     title = "Pushed and verified" if pushed.verified else "Pushed, but not verified"
     code = load_lines(card, pushed.repo_id, is_private=pushed.private) + embed_lines()
@@ -338,7 +336,7 @@ def describe_push(pushed: Pushed, card: str) -> dict:
 
 def describe_pull(pulled: Pulled, url: str, card: str) -> dict:
     got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
-    facts = {"commit": pulled.commit[:10], "downloaded": got, "left there": join_names(pulled.left_out)}
+    facts = {"commit": pulled.commit[:10], "downloaded": got, "not downloaded": join_names(pulled.left_out)}
     title = "Pulled and checked" if pulled.verified else "Pulled, but it answers differently"
     return {"result": describe_end(pulled, title, url, facts), "code": load_lines(card, pulled.repo_id)}
 

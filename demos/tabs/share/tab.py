@@ -29,10 +29,10 @@ from .handlers import (
 
 TITLE = "Share"
 ASSETS = ("share.css", "share_board.js")
-LOOK_FOR = (
-    "the word verified: what was pushed is pulled back by a fresh process, and answers there as it does here."
-)
-KEPT_TOKEN = "The token stays in this field, is sent to the Hub when you push or pull, and is stored nowhere."
+BEGIN: list[notices.Part] = [
+    "Push, then we check: the model is downloaded again in a new process and must give the same answers."
+]
+KEPT_TOKEN = "Your token is sent to the Hub only when you press a button. We never store it."
 SIGNED = "Signed in, you push under your own name, and pull whatever your account can read."
 LINK = "Copy link, at the top, shares this view: checkpoint, repository and id, never a token."
 
@@ -128,9 +128,7 @@ def build_push() -> dict:
             gr.HTML(notices.note(f"The Hub here is {constants.ENDPOINT}."))
             gr.HTML(notices.note(LINK))
         with gr.Column(min_width=0):
-            empty = (
-                "Press Push: each step is shown here, and whether the pushed model gives the same answers."
-            )
+            empty = "Press Push. The steps and the final check appear here."
             parts["pushed"] = share_board("share-pushed", "Push to the Hub", empty)
             with gr.Column(elem_classes="hf-panel", min_width=0):
                 title = "Card: README.md as it is pushed"
@@ -152,9 +150,7 @@ def build_pull() -> dict:
                     "Only weights, tokenizer and card are downloaded; no code of the repository runs."
                 )
             )
-        empty = (
-            "Press Pull: the checkpoint is inspected, downloaded, verified, and offered in Try and Explore."
-        )
+        empty = "Press Pull. The steps appear here; the model is then offered in Try and Explore."
         parts["pulled"] = share_board("share-pulled", "Pull from the Hub", empty)
     return parts
 
@@ -178,7 +174,7 @@ def wire_hub(page: Page, parts: dict) -> None:
 
 
 def build(page: Page) -> None:
-    _, origin = notices.build_lead(LOOK_FOR, notices.NOTHING, "share-origin")
+    _, origin = notices.build_lead(BEGIN, notices.NOTHING, "share-origin")
     parts = {**build_push(), **build_pull(), "origin": origin}
     named = {name: parts[name] for name in ("checkpoint", "repository")}
     picked = {name: parts[name] for name in (*named, "origin", "name_error", "fold", "card")}

@@ -36,7 +36,7 @@ RIGHT = {  # kind of task → what is said of an answer that was checked
 UNKNOWN = {  # … and of one that nobody can check
     SEQUENCE: "the right answer to this input is not known",
     CLASSES: "the right class of this text is not known",
-    TEXT: "many ways of going on are right",
+    TEXT: "many continuations are right",
 }
 MAP_TITLES = {
     "cross": "Cross-attention of the answer",

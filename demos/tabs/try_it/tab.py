@@ -20,12 +20,9 @@ from .answer_view import AnswerView
 
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
-LOOK_FOR = (
-    "the symbol with the lowest probability: there the model wavers, and sampling may write something else."
-)
-LOOK_FOR_CLASS = (
-    "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
-)
+BEGIN: list[notices.Part] = ["Choose a model, write an input, and press Write."]
+CERTAIN = 0.995  # from here on a probability is shown as 100 %
+LONGEST_SAID = 40  # characters of an answer in the sentence
 DRAWS = 5  # answers that are drawn with seeds that follow one another
 
 
@@ -53,7 +50,8 @@ def read_setting(name: str, given: object) -> float:
 def read_settings(strategy: str, given: Mapping[str, object]) -> dict:
     """What a strategy uses of what is given; the rest may be anything."""
     if strategy not in STRATEGIES:
-        raise FieldError("strategy", f"There is no strategy called {formatting.shorten(str(strategy), 20)}.")
+        quoted, known = formatting.shorten(str(strategy), 20), ", ".join(STRATEGIES)
+        raise FieldError("strategy", f"“{quoted}” is not a strategy. Choose one of {known}.")
     used = (row.name for row in STRATEGIES[strategy].used if row.name in given)
     return {name: read_setting(name, given[name]) for name in used}
 
@@ -84,6 +82,38 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
     return value | {"distributions": board.distributions.to_value(), "source": source, "split": split}
 
 
+def tell_answer(value: dict, kind: str) -> list[notices.Part]:
+    """The screen's sentence: what was written, whether it is right, and where the model was least sure."""
+    lowest = min(value["written"], key=lambda one: one["probability"], default=None)
+    if kind == CLASSES:
+        return tell_class(value["written"][0], value["removal"])
+    text = value.get("text") or " ".join(one["token"] for one in value["written"])
+    written = ("code", formatting.shorten(text, LONGEST_SAID))
+    if lowest is None:
+        return ["The model writes nothing."]
+    told = ["The model writes ", written, *notices.VERDICTS[value["correct"]], "."]
+    if lowest["probability"] >= CERTAIN:
+        return [*told, " Each symbol has at least 99.5", formatting.NARROW, "% of the probability."]
+    share = ("b", formatting.percent(lowest["probability"], 0))
+    return [*told, f" It is least sure of “{lowest['token'].strip() or lowest['token']}”: ", share, "."]
+
+
+def tell_class(named: dict, removal: dict) -> list[notices.Part]:
+    """The sentence of a classifier: the class, and the word whose removal costs it most."""
+    share = formatting.percent(named["probability"], 0)
+    word = max(removal["words"], key=lambda one: one["drop"])
+    told = [
+        "The model says ",
+        ("b", named["token"]),
+        f", {share}. Without ",
+        ("code", word["word"]),
+        " it says ",
+    ]
+    if word["turns"]:
+        return [*told, ("b", word["turns"]), "."]
+    return [*told, f"the same, {formatting.percent(word['left'], 0)}."]
+
+
 def write(session: Session, values: dict[str, object]) -> dict:
     """Let the checkpoint write; wrong input leaves the board as it is.
 
@@ -91,7 +121,8 @@ def write(session: Session, values: dict[str, object]) -> dict:
     """
     chosen, text = values["checkpoint"], (values["text"] or "").strip()
     if chosen is None:
-        return {"board": None, "error": "", "origin": notices.origin("none yet", "none", "none"), "wrong": ""}
+        begin = {"look_for": notices.headline(BEGIN), "origin": notices.NOTHING}
+        return {"board": None, "error": "", "wrong": ""} | begin
     given = {name: values[row.short] for name, row in list_parameters().items() if row.short in values}
     given = first_settings() | given
     try:
@@ -104,7 +135,8 @@ def write(session: Session, values: dict[str, object]) -> dict:
             value = show_answers(opened, text, strategy, settings, temperature)
             python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
-            return {"board": board, "error": "", "origin": opened.origin, "wrong": ""}
+            told = notices.headline(tell_answer(value, opened.kind))
+            return {"board": board, "look_for": told, "error": "", "origin": opened.origin, "wrong": ""}
     except FieldError as error:
         return {"error": "", "wrong": notices.field_error(str(error))}
     except ValueError as error:
@@ -128,13 +160,12 @@ def show_settings(strategy: str, kind: str = SEQUENCE) -> dict[str, dict]:
 
 
 def choose_model(session: Session, values: dict[str, object]) -> dict:
-    """Button, look-for and settings for another checkpoint; a classifier has no way to choose."""
+    """Button and settings for another checkpoint; a classifier has no way to choose."""
     opened = session.catalog.glance(session, values["checkpoint"])
     kind = opened.kind if opened else SEQUENCE
     return {
         "write": "Read" if kind == CLASSES else "Write",
         "strategy": gr.update(visible=kind != CLASSES),
-        "look_for": notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR),
         **show_settings(values["strategy"], kind),
     }
 
@@ -157,11 +188,12 @@ def try_board(elem_id: str) -> gr.HTML:
 
 
 def build(page: Page) -> None:
-    row, parts = build_model_input(LOOK_FOR, "try")
+    row, parts = build_model_input(BEGIN, "try")
     with row:
         write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
         radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
-        strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
+        titles = [(row.title, name) for name, row in STRATEGIES.items()]
+        strategy = gr.Radio(titles, value="greedy", label="Choose each symbol by", **radio)
     with gr.Row(elem_classes="hf-how"):
         shown = show_settings("greedy")
         how = {}

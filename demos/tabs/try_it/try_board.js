@@ -20,7 +20,7 @@ import { removalPanel } from "./word_removal.js";
 
 const SMALL = 12; // keys of a map that has room under the answer, beside the distribution
 
-const LEFT_OUT = "Of the many branches that died out, this one's map was not sent; choose an answer to see its map.";
+const LEFT_OUT = "This branch died out, and its map was not sent. Choose an answer to see its map.";
 
 const strongest = row => row.indexOf(Math.max(...row));
 
@@ -176,6 +176,7 @@ const try_board = (element, trigger) => {
   const map = answerMap(root, chooseStep);
   const show = () => {
     const { value, view, step } = state;
+    root.hidden = !value;
     const place = (view?.map?.cols?.length ?? 0) <= SMALL && !value?.removal ? two : root;
     if (map.section.parentElement !== place) place.append(map.section);
     if (view) view.node = view.way?.[step]?.place ?? null;

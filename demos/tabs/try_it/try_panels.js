@@ -72,9 +72,7 @@ const answer = host => {
     said.element.hidden = !value || Boolean(view.branch);
     said.update(view || {});
     written.hidden = hasTree;
-    written.replaceChildren(
-      value ? draw(view, isClass) : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
-    );
+    written.replaceChildren(...(value ? [draw(view, isClass)] : []));
     treeHost.hidden = panel.footer.hidden = !hasTree;
     tree.update(view?.tree || null);
     text.textContent = view?.text ?? (view?.written || []).map(w => w.token).join(" ");
@@ -87,13 +85,13 @@ const answer = host => {
 const remark = (/** @type {State} */ { value, how }) => {
   if (!value?.how || how.temperature === 1) return "";
   const { samples, title } = hfAttn.strategies[how.strategy];
-  return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
+  return samples ? "" : `Temperature does not change which symbol is likeliest: ${title} uses the marks.`;
 };
 
 /** A line that says so when the answer is of other settings than the sliders, with a button to write anew. */
 const staleLine = onRewrite => {
   const words = el("span");
-  const line = el("p", "hf-stale hf-notice", words, button("Write anew", onRewrite));
+  const line = el("p", "hf-stale hf-notice", words, button("Write again", onRewrite));
   line.setAttribute("role", "status");
   const update = (/** @type {State} */ { value, how }) => {
     const draws = value?.seeds && how;
@@ -138,7 +136,6 @@ const steps = (host, onStep, onRewrite) => {
     const before = [first ? "…" : "", ...view.written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
     return [`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet"];
   };
-  const blank = "Each symbol that could have been written, with its probability, will stand here.";
   const update = (/** @type {State} */ state) => {
     now = state;
     const { value, view, step, how } = state;
@@ -156,7 +153,6 @@ const steps = (host, onStep, onRewrite) => {
       bars.update(from, value.removal ? null : how, { what, written: written[step]?.token, note: remark(state) });
       refresh();
     }
-    if (!value) chips.replaceChildren(el("p", "hf-blank", blank));
   };
   return { update };
 };

@@ -1,4 +1,4 @@
-/* What changes when a word is taken out: each word of a text in the signed colour of what the named class loses
+/* What changes when a word is taken away: each word of a text in the signed colour of what the named class loses
    without it, the value on hover, a scale with its ends named, the same as a table. */
 import { buildPanel, childrenOf, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
@@ -26,7 +26,7 @@ const table = (/** @type {Board.WordRemoval} */ value) => {
 
 /** The panel of the Try tab. */
 const removalPanel = host => {
-  const panel = buildPanel(host, "What changes when a word is taken out");
+  const panel = buildPanel(host, "What changes when a word is taken away");
   const strip = el("p", "hf-words");
   const scale = el("div", "hf-signed");
   const said = live();
@@ -76,9 +76,9 @@ const removalPanel = host => {
     refresh();
     const turning = value.words.some(one => one.turns);
     panel.rename(
-      "What changes when a word is taken out",
+      "What changes when a word is taken away",
       `${value.class} has ${percent(value.before)} with all words; underlined: without it the class is another` +
-        (turning ? "" : " (here no single word does that)"),
+        (turning ? "" : " (no single word does that)"),
     );
   };
   return { update };

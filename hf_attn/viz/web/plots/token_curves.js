@@ -1,8 +1,9 @@
 /* Tokens that are read above, tokens that read below, a curve for every weight: the same weights as a map, as a picture
    of who looks where. Wider means more weight; the chosen token's curves are coloured, its weights stand above.
 
-   tokenCurves(host, {onPick(row)}).update({rows, cols, weights, allowed, row, write, name})
+   tokenCurves(host, {onPick(row)}).update({rows, cols, weights, allowed, row, write, name, gone})
      row     the token that reads, chosen by pointing, tapping or the arrow keys
+     gone    the place of a token that was taken away
      write   what the rows are is written one after the other: those behind the chosen one are not there yet
      Of more tokens than fit, those around the chosen one and the one that it reads most are shown. */
 import { button, el } from "../core/dom.js";
@@ -128,7 +129,8 @@ const tokenCurves = (host, { onPick }) => {
       const w = o.weights[o.row][c];
       const rgb = colourOf(theme, w);
       const hidden = o.allowed && !o.allowed[o.row][c];
-      tokens[i].className = `hf-curve-token${c === best ? " best" : ""}${hidden ? " off" : ""}`;
+      tokens[i].className =
+        `hf-curve-token${c === best ? " best" : ""}${hidden ? " off" : ""}${c === o.gone ? " gone" : ""}`;
       tokens[i].style.background = w > 0.005 ? css(rgb) : "";
       tokens[i].style.color = w > 0.005 ? numberOn(theme, rgb) : "";
       const figure = el(c === best ? "b" : "span", "", w >= size.written ? weight(w) : "");
