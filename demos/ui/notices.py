@@ -21,11 +21,11 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 Part = str | tuple[str, str]  # of a sentence: text, or (tag, text) with b, code or i
 
 
-def headline(parts: list[Part]) -> str:
-    """A screen's one sentence, in large letters."""
+def headline(parts: list[Part], more: str = "") -> str:
+    """A screen's one sentence, in large letters, and HTML behind it."""
     pieces = [("span", part) if isinstance(part, str) else part for part in parts]
     inside = "".join(f"<{tag}>{html.escape(plain(text))}</{tag}>" for tag, text in pieces)
-    return f'<h1 class="hf-headline">{inside}</h1>'
+    return f'<h1 class="hf-headline">{inside}{more}</h1>'
 
 
 def look_for(sentence: str) -> str:
