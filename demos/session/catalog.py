@@ -23,6 +23,7 @@ from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 from ..core.limits import limits_here
 from ..jobs.training_job import TrainingJob
+from ..jobs.turns import TURNS
 from ..ui.formatting import count, label_tokens
 from ..ui.notices import origin_of
 from .session import Session
@@ -251,7 +252,15 @@ class ModelCatalog:
 
     @contextlib.contextmanager
     def open(self, session: Session, chosen: str | None) -> Iterator[LoadedModel]:
-        """Hold a checkpoint while it is read, so that its run waits; ValueError where it is not there."""
+        """Hold a checkpoint while it is read, so that its run waits; ValueError where it is not there.
+
+        What is counted in the background waits, too.
+        """
+        with TURNS.question(), self._open(session, chosen) as opened:
+            yield opened
+
+    @contextlib.contextmanager
+    def _open(self, session: Session, chosen: str | None) -> Iterator[LoadedModel]:
         run = session.runs.get(chosen)
         if run is not None and run.model is not None:
             with run.looking() as model:

@@ -218,6 +218,10 @@ def cell_value(found: Head, query: int, key: int) -> dict[str, object]:
     rows, columns = found.weights.shape
     if query >= rows or key >= columns:
         return {"why": f"This map has {rows} queries and {columns} keys: it has no such cell."}
+    scores = found.scaled[query] + (0 if found.bias is None else found.bias[query])
+    others = scores.masked_fill(~found.may_attend[query], -math.inf).clone()
+    others[key] = -math.inf
+    other = int(others.argmax())
     offset = 0 if found.value_offsets is None else found.value_offsets[query, key]
     return {
         "q": found.query[query].tolist(),
@@ -226,6 +230,7 @@ def cell_value(found: Head, query: int, key: int) -> dict[str, object]:
         "score": float(found.scores[query, key]),
         "scaled": float(found.scaled[query, key]),
         "bias": None if found.bias is None else float(found.bias[query, key]),
+        "other": None if others[other] == -math.inf else {"key": other, "scaled": float(scores[other])},
         "weight": float(found.weights[query, key]),
         "keys": int(found.may_attend[query].sum()),
     }

@@ -191,19 +191,35 @@ def build_model_input(look_for: str | list[notices.Part], name: str) -> tuple[gr
     parts: dict = {}
     parts["look_for"], parts["origin"] = notices.build_lead(look_for, "", f"{name}-origin")
     with gr.Row(elem_classes="hf-ask") as row:
-        parts["checkpoint"] = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
-        typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
-        parts["text"] = gr.Textbox("", label="Input", max_lines=1, **typed)
-        parts["error"] = notices.build_error_line(f"{name}-error")
-        parts["offer"] = gr.Button(OFFER, visible=False, elem_id=f"{name}-offer", elem_classes="offer")
+        parts["checkpoint"] = build_checkpoint(name)
+        parts |= build_text(name)
+    return row, parts | build_chips()
+
+
+def build_checkpoint(name: str) -> gr.Dropdown:
+    return gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
+
+
+def build_text(name: str, **look) -> dict[str, Component]:
+    """Lay out the input, what is wrong with it, and who else could read it."""
+    typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
+    return {
+        "text": gr.Textbox("", label="Input", max_lines=1, **typed, **look),
+        "error": notices.build_error_line(f"{name}-error"),
+        "offer": gr.Button(OFFER, visible=False, elem_id=f"{name}-offer", elem_classes="offer"),
+    }
+
+
+def build_chips() -> dict[str, Component]:
+    """Lay out the examples, and what an input may be."""
+    parts: dict = {}
     with gr.Row(elem_classes="hf-chips"):
         for chip in FOLLOWUPS:
             parts[chip] = gr.Button("", visible=False, size="sm", elem_classes=["chip", "next"])
         for chip in CHIPS:
             parts[chip] = gr.Button("", visible=False, size="sm", elem_classes="chip")
         parts["hint"] = gr.HTML("")
-    parts["asked"] = gr.Number(0, visible=False)
-    return row, parts
+    return parts | {"asked": gr.Number(0, visible=False)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -491,6 +491,8 @@ declare namespace Board {
   /** The answer to a question: before and after, and held-out. */
   interface AblationChange {
     what: string;
+    asked: [string, string, string, number, number];  // what, how, kind, layer, head
+    verdict: string;  // what it does to this input, and to others
     option: string;  // of `hf-attn ablate`; empty where it does not take the model
     is_shorter: boolean;  // the input
     before: AblationAnswer;
@@ -514,15 +516,18 @@ declare namespace Board {
     error: number;
   }
 
-  /** Each head removed in turn. */
+  /** Heads counted in the background: of which how often the model is right without each. */
   interface EachHead {
-    status: "running" | "stopped" | "finished";
+    status: "" | "waiting" | "running" | "stopped" | "finished";
     done: number;
-    of: number;
+    of: number;  // that are counted
+    heads: number;  // that the model has
     rows: RemovedHead[];
-    examples?: number;
-    whole?: number;
-    python?: string;
+    examples: number | null;
+    whole: number | null;
+    named: [string, number, number] | null;  // kind, layer, head: the one that the headline names
+    why: string;  // none are counted; else empty
+    python: string;
   }
 
   /** Roles and theory views of every head on the input; only `why` where it is too long. */
@@ -586,6 +591,10 @@ declare namespace Board {
 
   interface ChecksValue {
     id: number;  // number of the lens's input; a new one starts afresh
+    examples: string;  // what heads are counted on, in the plural
+    typed_text: string;  // what was asked
+    typed_target: string;
+    removes: "" | "head" | "layer";  // what is removed at once
     source: string[];  // labels of the input's tokens
     heads: Record<string, number[]>;  // kind → heads of each layer; empty: the model has no attention
     is_own: boolean;  // false: the lens shows a target that was given

@@ -28,11 +28,11 @@ VERDICTS: dict[bool | None, list[Part]] = {
 }
 
 
-def headline(parts: list[Part]) -> str:
-    """A screen's one sentence, in large letters."""
+def headline(parts: list[Part], more: str = "") -> str:
+    """A screen's one sentence, in large letters, and HTML behind it."""
     pieces = [("span", part) if isinstance(part, str) else part for part in parts]
     inside = "".join(f"<{tag}>{html.escape(plain(text))}</{tag}>" for tag, text in pieces)
-    return f'<h1 class="hf-headline">{inside}</h1>'
+    return f'<h1 class="hf-headline">{inside}{more}</h1>'
 
 
 def look_for(sentence: str) -> str:

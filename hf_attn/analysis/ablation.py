@@ -198,36 +198,75 @@ def measure_outcomes(
     """
     check_count(examples, "examples")
     trials = list_trials(model, task) if trials is None else trials
+    has_places = any(trial.has_places for trial in trials)
     for trial in trials:
-        if trial.without:
-            raise ValueError(f"{trial.name!r}: each held-out example has other tokens; try it on one source.")
-        if trial.edges and not knows_edges(model, task):
-            raise ValueError(f"{trial.name!r}: task {task.name!r} does not know what an answer depends on.")
-    batch = task.measured_examples(split, examples, seed).to(next(model.parameters()).device)
-    has_places = any(trial.has_places for trial in trials)  # which short examples may not have
-    parts = [batch] if has_places else list(_parts_of_like_length(batch))
-    memories = [_read_sources(model, part) for part in parts]
-    groups = _list_groups(task, parts)
-    sizes = [size for part in parts for size in task.sizes_of_tokens(part.labels) or ()]
-    whole: torch.Tensor | None = None
+        refuse_counting(trial, model, task)
+    batch = task.measured_examples(split, examples, seed)
+    answered = AnsweredExamples(model, task, batch, has_places=has_places)
     for trial in (Trial(), *trials):
-        is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
-        right = []
-        for part, memory in zip(parts, memories, strict=True):
-            rows: Sequence[Sequence[Intervention]] = [trial.interventions]
-            if trial.edges:
-                rows = [
-                    [*trial.interventions, *edges] for edges in _find_edges(model, task, part, trial.edges)
-                ]
-            with intervening_by_row(model, rows):
-                right.append(find_right(model, task, part, memory if is_encoder_whole else None).cpu())
-        is_right = torch.cat(right)
-        whole = is_right if whole is None else whole
-        lost = whole.double() - is_right.double()
-        score = score_answers(is_right.tolist(), groups, task.groups_name)
-        error = _standard_error(lost, groups)
+        yield answered.measure(model, trial)
+
+
+def refuse_counting(trial: Trial, model, task: Task) -> None:
+    """Refuse what cannot be tried on many examples."""
+    if trial.without:
+        raise ValueError(f"{trial.name!r}: each held-out example has other tokens; try it on one source.")
+    if trial.edges and not knows_edges(model, task):
+        raise ValueError(f"{trial.name!r}: task {task.name!r} does not know what an answer depends on.")
+
+
+class AnsweredExamples:
+    """Examples with their right answers, read once, on which one trial after the other is measured.
+
+    It does not hold the model, whose weights must stay as they are.
+
+    Args:
+        model: one that learns the task's kind.
+        task: gives the examples.
+        batch: the examples.
+        has_places: whether trials name queries or keys, which short examples may not have.
+    """
+
+    def __init__(self, model, task: Task, batch: Batch, *, has_places: bool = False):
+        self.task = task
+        batch = batch.to(next(model.parameters()).device)
+        self.parts = [batch] if has_places else list(_parts_of_like_length(batch))
+        self.memories = [_read_sources(model, part) for part in self.parts]
+        self.groups = _list_groups(task, self.parts)
+        self.sizes = [size for part in self.parts for size in task.sizes_of_tokens(part.labels) or ()]
+        self.whole: torch.Tensor | None = None  # which are right, with the whole model
+
+    def judge(self, model, trial: Trial, part: int) -> torch.Tensor:
+        """Which answers of a part of the examples are right in a trial."""
+        batch, memory = self.parts[part], self.memories[part]
+        if any(intervention.kind == "encoder" for intervention in trial.interventions):
+            memory = None
+        rows: Sequence[Sequence[Intervention]] = [trial.interventions]
+        if trial.edges:
+            found = _find_edges(model, self.task, batch, trial.edges)
+            rows = [[*trial.interventions, *edges] for edges in found]
+        with intervening_by_row(model, rows):
+            return find_right(model, self.task, batch, memory).cpu()
+
+    def measure(self, model, trial: Trial) -> Outcome:
+        """How often the answers are right in a trial."""
+        if self.whole is None and trial != Trial():
+            self.measure(model, Trial())
+        return self.score(trial, [self.judge(model, trial, part) for part in range(len(self.parts))])
+
+    def score(self, trial: Trial, judged: Sequence[torch.Tensor]) -> Outcome:
+        """The outcome of what `judge` gave part by part; the whole model's, `Trial()`, comes first."""
+        is_right = torch.cat(list(judged))
+        if self.whole is None:
+            if trial != Trial():
+                raise ValueError("The whole model comes first: score what `judge` gives for Trial().")
+            self.whole = is_right
+        lost = self.whole.double() - is_right.double()
+        score = score_answers(is_right.tolist(), self.groups, self.task.groups_name)
+        error = _standard_error(lost, self.groups)
         figures = score.examples, score.exact_match, score.interval, float(lost.mean()), error
-        yield Outcome(trial, *figures, score.over, _score_sizes(is_right.tolist(), groups, sizes, task))
+        by_size = _score_sizes(is_right.tolist(), self.groups, self.sizes, self.task)
+        return Outcome(trial, *figures, score.over, by_size)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -15,9 +16,10 @@ pytest.importorskip("gradio")
 from demos.jobs.job import FINISHED
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import ablation_panel, counting, head_counts
 from demos.tabs.explore import tab as explore
-from demos.tabs.explore.ablation_panel import AblationQuestion, EachHeadJob
+from demos.tabs.explore.ablation_panel import AblationQuestion
+from demos.tabs.explore.counting import CountJob
 from demos.tabs.explore.head_scores import VIEWS, ExploreState
 from hf_attn.analysis.ablation import list_trials, measure_outcomes
 from hf_attn.analysis.head_metrics import singular_values
@@ -88,37 +90,51 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
     assert [row[1] for row in answer["moved"]] == pytest.approx(change.total_variation, abs=1e-6)
     assert [row[2] for row in answer["moved"]] == pytest.approx(change.divergence, abs=1e-6)
     found = load_once(folder("attn-addition"))
-    whole, left = measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
+    whole, left = measure_outcomes(found.model, found.task, [change.trial], head_counts.EXAMPLES)
     held_out = answer["held_out"]
-    assert (held_out["examples"], held_out["whole"]) == (ablation_panel.EXAMPLES, whole.exact_match)
+    assert (held_out["examples"], held_out["whole"]) == (head_counts.EXAMPLES, whole.exact_match)
     assert (held_out["left"], held_out["error"]) == (left.exact_match, left.standard_error)
 
 
 def without_each_head(session):
     """Remove each head; what the page shows, in turn."""
-    ablation_panel.press_each_head(session)
-    yield from follow_job(session, EachHeadJob, ablation_panel.show_checks)
+    counting.press_count(session)
+    yield from follow_job(session, CountJob, counting.show_checks)
 
 
-def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
-    session, _ = looking_at("attn-addition", SUM)
+@pytest.fixture
+def uncounted(monkeypatch):
+    """Nothing was counted of any model yet."""
+    monkeypatch.setattr(head_counts, "_KEPT", weakref.WeakKeyDictionary())
+
+
+def test_each_head_taken_away_leaves_what_the_package_measures_and_stop_keeps_what_is_counted(uncounted):
+    session, state = looking_at("attn-addition", SUM)
+    moments, job = without_each_head(session), session.state(CountJob)
+    next(moments), next(moments)
+    assert json.loads(state.to_value())["each"]["status"] == "running"
+    counting.press_count(session)
+    assert job.is_busy, "it is under way already"
+    while len(state.counts.rows) < 3:
+        job.advance()
+    counting.stop_counting(session)
+    *_, stopped = values_of(moments)
+    assert stopped["each"]["status"] == "stopped"
+    assert len(stopped["each"]["rows"]) == 3
+    show(session, "attn-addition", "7+8")
+    value = json.loads(state.to_value())["each"]
+    assert (value["status"], value["rows"]) == ("stopped", stopped["each"]["rows"]), "another input counts on"
     *_, last = values_of(without_each_head(session))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
-    whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
+    whole, *outcomes = measure_outcomes(found.model, found.task, trials, head_counts.EXAMPLES)
     each = last["each"]
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
-    assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments, job = without_each_head(session), session.state(EachHeadJob)
-    next(moments), next(moments)
-    reports = job.reports
-    ablation_panel.press_each_head(session)
-    assert job.reports is reports, "it is under way already"
-    job.stop()
-    *_, stopped = values_of(moments)
-    assert stopped["each"]["status"] == "stopped"
-    assert len(stopped["each"]["rows"]) < len(trials)
+    counted = {(row["kind"], row["layer"], row["head"]): (row["left"], row["error"]) for row in each["rows"]}
+    wanted = {head_counts.place_of(one.trial): (one.exact_match, one.standard_error) for one in outcomes}
+    assert counted == wanted
+    assert [row["kind"] for row in each["rows"]] == ["cross"] * 8 + ["encoder"] * 4 + ["decoder"] * 8
 
 
 def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
@@ -178,7 +194,7 @@ def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch
         (AblationQuestion("token"), "No token is chosen"),
         (AblationQuestion("token", token=99), "the source has tokens 0 to 7"),
         (AblationQuestion("head", kind="cross", layer=7), "layer=7 is not there"),
-        (AblationQuestion("word"), "choose head, layer, edge, token"),
+        (AblationQuestion("word"), "choose nothing, head, layer, edge, token"),
     ],
 )
 def test_a_question_that_cannot_be_put_is_answered_in_words(pick, words):
@@ -241,7 +257,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     session.close()
 
 
-def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
+def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed, uncounted):
     session, state = looking_at("attn-addition", SUM)
     list(without_each_head(session))
     moments = ablation_panel.ask_model(session, needed[0])
@@ -252,7 +268,7 @@ def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
     assert value["answer"] is None
     assert value["each"]["status"] == "finished", "it is of the same weights"
     show(session, "attn-sort", "9 4 17 12 4 19 2 8")
-    assert json.loads(state.to_value())["each"] is None
+    assert json.loads(state.to_value())["each"]["done"] == 0
     assert show(session, None, "")["board"] is None
     assert state.to_value() is None
 
@@ -291,5 +307,5 @@ def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":
                 break
-    assert session.state(ExploreState).each["status"] == FINISHED
+    assert session.state(ExploreState).counting == FINISHED
     assert not run.lock.locked()

@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 from demos.session import model_input
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import ablation_panel, story
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from demos.tabs.explore.head_scores import ExploreState
@@ -104,7 +104,7 @@ def test_what_a_head_s_removal_does_to_a_word_and_to_its_kind_is_the_package_s()
     session = Session(CATALOG, device="cpu")
     lens, _ = show(session, ENGLISH, TIRED)
     place = {name: lens[name] for name in ("layer", "head")}
-    answer = ask(session, "head", kind="decoder", **place)["answer"]
+    answer = ask(session, "head", kind="decoder", by_kind=True, **place)["answer"]
     head = Trial((Intervention("remove", "decoder", **place),))
     found = load_once(ENGLISH)
     whole, changed = predict_tokens(found.model, torch.tensor([found.task.encode(TIRED)]), [head])
@@ -195,11 +195,25 @@ def test_others_models_write_nothing_unasked_and_say_what_they_expect(others, mo
         )
 
 
-def test_what_to_look_for_is_behind_a_word_or_in_its_place(others):
-    for name, place in (("gpt2", "behind each word"), ("bert", "in place of each word")):
-        said = explore.choose_fields(opened(others[name]), {"checkpoint": others[name]})["look_for"]
-        assert place in said
-        assert ("earlier" in said) == (name == "gpt2")
+def test_the_headline_says_what_a_head_s_removal_does_to_the_next_word_or_to_the_one_that_is_missing(others):
+    for name, text, kind, what in (
+        ("gpt2", "the cat sat", "decoder", "the next word"),
+        ("bert", "the cat", "encoder", "the word there"),
+    ):
+        session = opened(others[name])
+        show(session, others[name], text)
+        state = session.state(ExploreState)
+        answer = ask(session, "head", kind=kind, layer=1, head=1)["answer"]
+        said = "".join(part if isinstance(part, str) else part[1] for part in story.tell(state))
+        assert what in said
+        (before, p, stays), *_ = rows = answer["places"][state.shown["at"]]
+        after, _, q = max(rows, key=lambda row: row[2])
+        if after == before:
+            assert f"stays {before.strip()} ({story.decimal(p)} → {story.decimal(stays)})" in said
+        else:
+            assert (
+                f"from {before.strip()} ({story.decimal(p)}) to {after.strip()} ({story.decimal(q)})" in said
+            )
 
 
 def test_writing_on_is_a_press_away(others):

@@ -1,15 +1,16 @@
-/* Ask the model: what the lens shows is taken away, and the answer and the held-out accuracy are set beside what they
-   were. The lens says what is meant; the board takes a Board.ChecksValue. */
+/* What is removed under the lens's map, and the answer without it beside the whole model's; how many heads are counted,
+   under the lens's heads; below, in the fold for researchers, all that is measured besides. It takes a
+   Board.ChecksValue, and puts its first two parts into the lens's slots. */
 import { buildPanel, buildSegment, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
-import { named, number, percent, range, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { count, number, percent, range, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
-import { keepLines, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
+import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lens as lensState } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { nameAt } from "../../../hf_attn/viz/web/lens/facts.js";
-import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
-import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { rolesPanel, shades, theoryPanel } from "./ablation_panels.js";
+import { followFields } from "./input_row.js";
 import { layersPanel } from "./layers.js";
 import { predictionsPanel } from "./predictions.js";
 
@@ -23,9 +24,11 @@ const NAMES = {
   decoder: "decoder self-attention",
   cross: "cross-attention",
 };
-const WHATS = { head: "this head", layer: "this layer", edge: "this edge", token: "a token" };
+const WHATS = { nothing: "nothing", head: "this head", edge: "edge", token: "token", layer: "layer" };
 const HOWS = { remove: "remove", uniform: "uniform weights", permute: "permuted weights" };
-const points = x => number(100 * x, 1);
+const CLOSE = 16; // letters of an answer from which on its symbols stand closer
+const ASK_MS = 150; // an arrow key held down asks once
+const [LOST, LESS] = [0.75, 0.97]; // shares right below which a head's number is rust, and bold
 
 /** The lens in words, for what is asked of it. */
 const describe = (/** @type {LensView} */ lens) => {
@@ -36,24 +39,26 @@ const describe = (/** @type {LensView} */ lens) => {
   return { ...lens, name, several, place: several ? `layer ${layer + 1}, head ${head + 1} of ${name}` : name };
 };
 
-/* ---- the question ---- */
+/* ---- what is removed ---- */
 
-const questionOf = (host, trigger) => {
+/** Asks as soon as something is chosen: `remove` under the map, how it is changed among what researchers ask for. */
+const questionOf = (host, howHost, trigger) => {
   const ask = { what: "head", how: "remove", token: null, seed: 0 };
   /** @type {[ChecksView, Chosen, string[]]} */
   let [view, lens, offered] = [null, null, []];
-  const what = buildSegment("What is changed", i => set({ what: offered[i] }));
-  const how = buildSegment("How it is changed", i => set({ how: Object.keys(HOWS)[i] }));
+  const what = buildSegment("What to remove", i => set({ what: offered[i] }));
+  const how = buildSegment("How the head or the layer is changed", i => set({ how: Object.keys(HOWS)[i] }));
   const seed = Object.assign(el("input"), { type: "number", min: "0", step: "1", value: "0" });
   const seeded = el("label", "hf-seed", "seed ", seed);
   const stripHost = el("div", "hf-view");
   const tokens = tokenStrip(stripHost, { onPick: token => set({ token }) });
+  const label = el("span", "hf-label", "Remove");
   const meant = el("p", "hf-meant");
-  const press = button("Ask", () => send(), "hf-btn hf-ask-press");
   const problem = el("p", "hf-problem");
   problem.setAttribute("role", "alert");
   seed.oninput = () => set({ seed: Math.max(0, Math.floor(Number(seed.value)) || 0) });
-  host.append(el("div", "hf-question", what.element, how.element, seeded, press), meant, stripHost, problem);
+  host.append(el("div", "hf-remove", label, what.element), stripHost, meant, problem);
+  howHost.append(el("span", "hf-label", "How a head or a layer is changed"), how.element, seeded);
 
   const at = () => {
     if (!lens?.data) return { kind: "cross", layer: 0, head: 0, query: null, key: null };
@@ -62,38 +67,44 @@ const questionOf = (host, trigger) => {
     return { kind, layer, head, query: key === null ? null : query, key };
   };
   let sent = null; // what was asked last, and of which input
-  const send = () => {
-    sent = { id: view.id, asked: { ...ask, ...at() } };
-    trigger("ask_model", sent.asked);
+  let asking = null;
+  const send = (more = {}) => {
+    const asked = { ...ask, ...at() };
+    // an edge hangs on the cell, the others do not
+    if (ask.what !== "edge") Object.assign(asked, { query: null, key: null });
+    const key = JSON.stringify([view.id, asked]);
+    Object.assign(asked, more);
+    if (sent?.key === key && !more.by_kind) return;
+    sent = { key, id: view.id, asked };
+    clearTimeout(asking);
+    asking = setTimeout(() => trigger("ask_model", asked), ASK_MS);
   };
   const set = patch => {
     Object.assign(ask, patch);
     show();
   };
-  const edge = () => {
-    const { data, row, key } = lens;
-    if (key === null) return { no: "No cell is chosen: choose one in the map above." };
-    const [reads, read] = [nameAt(data, "row", row), nameAt(data, "col", key)];
-    if (data.allowed && !data.allowed[row][key])
-      return { no: `${reads} may not read ${read}: the cell is masked, there is nothing to remove.` };
-    return { text: [el("span", "hf-q", reads), " reads ", el("span", "hf-k", read), ` in ${lens.place}`] };
-  };
-  const layerName = () => (lens.several ? `the ${lens.name} of layer ${lens.layer + 1}` : lens.place);
-  /** What would be asked: {text: nodes} or {no: why not}. */
-  const meaning = () => {
-    if (ask.what === "token") {
-      if (ask.token === null) return { no: "No token is chosen: choose one of the input's." };
-      return { text: ["the input without ", el("span", "hf-k", named(view.source, ask.token))] };
-    }
-    if (ask.what === "edge") return edge();
-    return { text: [ask.what === "head" ? lens.place : layerName()] };
+  /** Why nothing can be asked; empty where it can. */
+  const refusal = () => {
+    if (view.no_answer) return view.no_answer;
+    if (ask.what === "token") return ask.token === null ? "Choose the token to leave out." : "";
+    if (ask.what !== "edge") return "";
+    if (lens.key === null) return "No cell is chosen: choose one in the map above.";
+    if (!lens.data.allowed || lens.data.allowed[lens.row][lens.key]) return "";
+    const [reads, read] = [nameAt(lens.data, "row", lens.row), nameAt(lens.data, "col", lens.key)];
+    return `${reads} may not read ${read}: the cell is masked, there is nothing to remove.`;
   };
   const show = () => {
     if (!view) return;
     const heads = lens?.data ? lens.data.maps[0].length : 0;
-    const suits = { head: heads && !lens.mean, layer: heads > 1, edge: heads && !lens.mean, token: true };
+    const suits = {
+      nothing: true,
+      head: heads && !lens.mean,
+      edge: heads && !lens.mean,
+      token: true,
+      layer: heads > 1,
+    };
     offered = Object.keys(WHATS).filter(name => suits[name]);
-    if (!offered.includes(ask.what)) ask.what = offered[0];
+    if (!offered.includes(ask.what)) ask.what = lens?.mean ? "layer" : "nothing";
     if (ask.token !== null && ask.token >= view.source.length) ask.token = null;
     const whole = ask.what === "head" || ask.what === "layer";
     what.update(
@@ -101,79 +112,209 @@ const questionOf = (host, trigger) => {
       offered.indexOf(ask.what),
     );
     how.update(Object.values(HOWS), Object.keys(HOWS).indexOf(ask.how));
-    how.element.hidden = !whole;
-    seeded.hidden = !whole || ask.how !== "permute";
+    howHost.hidden = !whole;
+    seeded.hidden = ask.how !== "permute";
     stripHost.hidden = ask.what !== "token";
     tokens.update({ labels: view.source, weights: null, chosen: ask.token, name: "The token to leave out" });
-    const { no, text } = view.no_answer ? { no: view.no_answer, text: [] } : meaning();
-    meant.replaceChildren(no ? el("span", "", no) : el("span", "", "This asks about ", ...text, "."));
-    press.disabled = Boolean(no);
+    const no = refusal();
+    meant.textContent = no;
+    meant.hidden = !no;
     problem.hidden = !view.error;
     problem.textContent = view.error;
+    host.hidden = Boolean(view.no_answer);
+    if (!no) send();
   };
   const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
-    if (view && next.id !== view.id) ask.token = null;
+    if (view?.id !== next.id) {
+      ask.token = null;
+      if (next.removes) Object.assign(ask, { what: next.removes, how: "remove" });
+      if (lens === null && !at?.data) ask.what = "nothing";
+    }
     [view, lens] = [next, at];
     show();
   };
   /** What was asked of this input; null where nothing was. */
-  const state = () => (view.answer && sent?.id === view.id ? sent.asked : null);
+  const state = () => (view?.answer && sent?.id === view.id ? sent.asked : null);
   const isPlace = place => place === null || Number.isInteger(place);
-  const restore = (asked, id) => {
-    const { what, how, token, kind, ...places } = asked;
-    const named = [Object.hasOwn(WHATS, what), Object.hasOwn(HOWS, how), Object.hasOwn(NAMES, kind)];
-    if (named.includes(false) || ![token, ...Object.values(places)].every(isPlace)) return;
-    Object.assign(ask, { what, how, token, seed: asked.seed ?? 0 });
-    seed.value = String(ask.seed);
-    sent = { id, asked };
-    trigger("ask_model", asked);
+  const restore = asked => {
+    const { what, how, token, seed: drawn, kind, layer, head, query, key } = asked;
+    const known = [Object.hasOwn(WHATS, what), Object.hasOwn(HOWS, how), Object.hasOwn(NAMES, kind)];
+    if (known.includes(false) || ![token, layer, head, query, key].every(isPlace)) return;
+    seed.value = String(drawn ?? 0);
+    set({ what, how, token, seed: drawn ?? 0 });
   };
-  /** Ask what is left without the head that is shown. */
-  const takeHead = () => {
-    set({ what: "head", how: "remove" });
-    send();
-  };
-  return { update, state, restore, takeHead };
+  return { update, state, restore, byKind: () => send({ by_kind: true }) };
 };
 
-/* ---- the answer ---- */
+/* ---- the answers, symbol under symbol ---- */
 
-const VERDICTS = { true: "right", false: "wrong" };
-const verdict = correct => {
-  if (correct === null) return null;
-  return el("span", correct ? "hf-verdict" : "hf-verdict no", el("i", correct ? "yes" : "no"), VERDICTS[correct]);
-};
-const written = (title, /** @type {Board.AblationAnswer} */ answer, isAfter) => {
-  const tokens = answer.symbols.length ? answer.symbols : ["nothing"];
-  const symbols = symbolStrip(tokens, answer.changed);
-  if (isAfter && answer.correct !== false) symbols.classList.add("other");
-  return el("div", "hf-said", el("h3", "", title), el("div", "hf-said-line", symbols, verdict(answer.correct)));
-};
-const movedOf = (/** @type {Board.AblationChange["moved"]} */ moved) => {
-  const chips = moved.map(([symbol, varied, diverged]) => {
-    const chip = el("span", "", el("b", "", shown(symbol)), el("small", "", number(varied, 2)));
-    chip.dataset.value = String(-varied);
-    chip.dataset.end = "1";
-    chip.title = `total variation ${number(varied, 3)}, KL divergence ${number(diverged, 3)} nats`;
-    return chip;
-  });
-  return el("div", "hf-moved-by", ...chips);
-};
-
-const LIKELIEST = {
-  next: "The likeliest token behind each, whole model",
-  masked: "The likeliest token at each place, whole model",
-  written: "The likeliest token at each place of the target, whole model",
-};
-const MOVES = "How far the distribution of each place moves";
-
-const answerOf = host => {
-  const box = el("div", "hf-answered");
+const answersOf = host => {
+  const [labels, strips, shares] = [
+    el("div", "hf-said-labels"),
+    el("div", "hf-said-strips"),
+    el("div", "hf-said-shares"),
+  ];
+  const verdict = el("p", "hf-verdict-line");
   const said = live();
-  host.append(box, said.element);
+  const scroll = el("div", "hf-scroll", strips);
+  const box = el("div", "hf-said", labels, scroll, shares);
+  host.append(box, verdict, said.element);
+  const stripOf = (/** @type {Board.AblationAnswer} */ answer, row, isOther) => {
+    const tokens = answer.symbols.length ? answer.symbols : ["nothing"];
+    const cls = i => (answer.changed[i] ? (isOther ? "other" : "wrong") : "");
+    return tokens.map((token, i) => {
+      const one = el(answer.changed[i] ? "b" : "span", cls(i), shown(token));
+      Object.assign(one.style, { gridRow: String(row), gridColumn: String(i + 1) });
+      return one;
+    });
+  };
+  const share = (value, isLost) => el("b", isLost ? "lost" : "", value === null ? "" : percent(value, 0));
+  const nameOf = (/** @type {Board.AblationChange} */ { asked: [what, how, , layer, head] }) => {
+    const place = {
+      head: `${layer + 1}·${head + 1}`,
+      layer: `layer ${layer + 1}`,
+      edge: "the edge",
+      token: "the token",
+    };
+    return `${how === "remove" || what === "edge" || what === "token" ? "without" : how} ${place[what]}`;
+  };
+  let drawn = "";
+  return (/** @type {ChecksView} */ view) => {
+    const { answer, predictions } = view;
+    host.hidden = !answer;
+    verdict.textContent = answer?.verdict || "";
+    if (!answer) {
+      said.say("");
+      drawn = "";
+      return;
+    }
+    const key = JSON.stringify([view.id, answer]);
+    if (key === drawn) return;
+    drawn = key;
+    const [whole, held] = [answer.asked[0] === "nothing", answer.held_out];
+    const isLost = (held.drop ?? 0) > 2 * (held.error ?? 0) && held.drop > 0;
+    const isText = Boolean(predictions); // what is expected stands as bars, not as symbols
+    scroll.hidden = isText;
+    box.classList.toggle("text", isText);
+    labels.replaceChildren(el("span", "", "whole model"), ...(whole ? [] : [el("span", "", nameOf(answer))]));
+    const isOther = answer.after.correct !== false;
+    strips.classList.toggle("close", answer.before.symbols.join("").length > CLOSE);
+    strips.replaceChildren(...stripOf(answer.before, 1, false), ...(whole ? [] : stripOf(answer.after, 2, isOther)));
+    const measured = held.left !== undefined;
+    shares.replaceChildren(
+      share(measured ? held.whole : null, false),
+      ...(whole ? [] : [held.status ? el("span", "hf-busy", "…") : share(measured ? held.left : null, isLost)]),
+    );
+    box.hidden = isText && !measured && !held.status;
+    said.say(`${answer.what}: ${isText ? "" : answer.after.symbols.join(" ")}. ${answer.verdict}`);
+  };
+};
+
+/* ---- heads, counted behind what is looked at ---- */
+
+const countingOf = (host, trigger) => {
+  const words = el("span");
+  const bar = el("i", "hf-counted");
+  const press = button("Stop", () => trigger(running ? "stop_counting" : "count_heads", {}), "hf-btn");
+  const line = el("div", "hf-counting", words, bar, press);
+  line.setAttribute("role", "status");
+  host.append(line);
+  let running = false;
+  let asked = null;
+  /** What stands under each head. */
+  const notesOf = (/** @type {ChecksView} */ { each, heads }) => {
+    const notes = Object.fromEntries(
+      Object.entries(heads).map(([kind, counts]) => [
+        kind,
+        counts.map(count => range(count).map(() => ({ text: "–", cls: "wait", title: "not counted" }))),
+      ]),
+    );
+    for (const row of each.rows) {
+      const isNamed = each.named?.join() === [row.kind, row.layer, row.head].join();
+      const cls = [row.left < LOST ? "lost" : row.left < LESS ? "less" : "", isNamed ? "named" : ""];
+      notes[row.kind][row.layer][row.head] = {
+        text: number(100 * row.left, 0),
+        cls: cls.filter(Boolean).join(" "),
+        title: `${percent(row.left, 0)} right without it${isNamed ? ", named above" : ""}`,
+      };
+    }
+    return notes;
+  };
+  return (/** @type {ChecksView} */ view) => {
+    const each = view?.each;
+    const isCounted = Boolean(each?.of && !each.why);
+    lensState.annotate(isCounted ? { title: "Right without this head, %", notes: notesOf(view) } : null);
+    line.hidden = !each || (!each.of && !each.why) || Boolean(each.why && !each.of && !view.heads);
+    if (!each) return;
+    running = each.status === "running" || each.status === "waiting";
+    const some = each.heads > each.of && !each.why ? ` counted, of ${count(each.heads)} in all` : "";
+    words.textContent =
+      each.why || `${each.done} of ${each.of} heads${some}, ${view.counts.examples} ${view.examples} each`;
+    bar.style.setProperty("--done", `${(100 * each.done) / (each.of || 1)}%`);
+    bar.hidden = Boolean(each.why);
+    press.hidden = Boolean(each.why) || each.status === "finished";
+    press.textContent = running ? "Stop" : "Count on";
+    const place = JSON.stringify([view.id, each.done, each.whole]);
+    if (each.status === "waiting" && asked !== place) {
+      asked = place;
+      trigger("count_heads", {});
+    }
+  };
+};
+
+/** The counts as a table, to be saved. */
+const eachPanel = host => {
+  const panel = buildPanel(host, "Right answers without each head, %", { cls: "hf-each" });
+  /** @type {ChecksView} */
+  let view = null;
+  const said = el("p", "hf-hint");
+  panel.body.append(said);
+  const lines = () => [
+    ["kind", "layer", "head", "left", "low", "high", "lost", "standard error"],
+    ...(view?.each?.rows || []).map(r => [r.kind, r.layer + 1, r.head + 1, r.left, r.low, r.high, r.drop, r.error]),
+  ];
+  const caption = () => `Held-out accuracy without each head; with all of them ${percent(view?.each?.whole)}`;
+  /** All heads as a picture, a row a layer. */
+  const shaded = theme => {
+    if (!view?.each?.rows.length) return null;
+    const layers = Object.entries(view.heads).flatMap(([kind, counts]) =>
+      counts.map((heads, l) => ({ kind, heads, l })),
+    );
+    const cols = range(Math.max(...layers.map(one => one.heads))).map(h => `head ${h + 1}`);
+    const cellOf = ({ kind, l }, h) => {
+      const row = view.each.rows.find(r => r.kind === kind && r.layer === l && r.head === h);
+      return row && { text: number(100 * row.left, 0), rgb: signedColour(theme, -Math.max(0, row.drop), 1) };
+    };
+    const cells = layers.map(one => cols.map((_, h) => cellOf(one, h) || null));
+    return { rows: layers.map(({ kind, l }) => `${kind}, layer ${l + 1}`), cols, cells };
+  };
+  const picture = shades(panel.body, shaded);
+  const figure = () => ({ title: "Without each head", drawings: picture.drawings() });
+  const refresh = takeAway(panel, { file: () => "without-each-head", caption, lines, picture, figure });
+  return (/** @type {ChecksView} */ next) => {
+    view = next;
+    const each = view.each;
+    panel.section.hidden = !each?.rows.length;
+    if (panel.section.hidden) return;
+    said.textContent = `${each.done} of ${each.heads} heads; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
+    picture.update(caption());
+    keepLines(panel.section, { python: each.python });
+    refresh();
+  };
+};
+
+/* ---- how far each prediction moves ---- */
+
+const movedPanel = host => {
+  const panel = buildPanel(host, "How much each prediction changes", {
+    note: "total variation, 0 = same, 1 = entirely different",
+    cls: "hf-changes",
+  });
+  const chips = el("div", "hf-moved-by");
+  const note = el("p", "hf-hint");
+  panel.body.append(chips, note);
   /** @type {Board.AblationChange} */
   let answer = null;
-  let drawn = null;
   const lines = () => [
     ["place", "symbol", "after", "total variation", "KL divergence in nats"],
     ...(answer?.moved || []).map(([symbol, varied, diverged], i) => [
@@ -185,181 +326,61 @@ const answerOf = host => {
     ]),
   ];
   const caption = () => `${answer?.what}: each symbol of the answer, and how far its distribution moves`;
-  const take = takeRow({ file: () => "ask-the-model", caption, lines, figure: () => ({ drawings: [] }) });
-  const paint = () => box.isConnected && paintSigned(box);
-  onLook(box, paint);
-  const differs = (/** @type {Board.AblationChange} */ { differ, before, places }) => {
-    const many = before.symbols.length;
-    if (places) return `At ${differ} of ${many} place${many === 1 ? "" : "s"} another token is the likeliest.`;
-    return differ
-      ? `${differ} of ${many} symbol${many === 1 ? " differs" : "s differ"}.`
-      : "The answer stays the same: this input does not need it.";
-  };
-  const show = (/** @type {ChecksView} */ view) => {
+  const take = takeRow({ file: () => "without", caption, lines, figure: () => ({ drawings: [] }) });
+  panel.footer.hidden = false;
+  panel.footer.append(take.row);
+  panel.section.append(take.below);
+  const paint = () => chips.isConnected && paintSigned(chips);
+  onLook(chips, paint);
+  return (/** @type {ChecksView} */ view) => {
     answer = view.answer;
-    const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.id, view.no_answer]);
-    if (key === drawn) return; // only the held-out part has changed
-    drawn = key;
-    if (!answer) {
-      said.say("");
-      const what = view.predictions ? "what is expected at each place is" : "the answers with and without are";
-      const why = view.no_answer || `After Ask, ${what} compared here, symbol by symbol.`;
-      box.replaceChildren(el("p", "hf-blank", why));
-      return;
-    }
-    const isText = Boolean(answer.places);
-    const own = isText || view.is_own ? "" : " It is asked of what the model writes itself, not of the target above.";
-    const shorter = answer.is_shorter && answer.after.correct !== null ? " Both are judged by the whole input." : "";
-    const several = answer.moved.length > 1;
-    box.replaceChildren(
-      written(isText ? LIKELIEST[view.predictions.what] : "Answer of the whole model", answer.before, false),
-      written(answer.what, answer.after, true),
-      el("p", "hf-differs", el("b", "", differs(answer)), shorter, own),
-      el(
-        "h3",
-        "",
-        isText ? MOVES : several ? "How far each symbol's distribution moves" : "How far its distribution moves",
-      ),
-      movedOf(answer.moved),
-      el(
-        "p",
-        "hf-hint",
-        `Total variation, 0 to 1${several && !isText ? ", each after the first answer's symbols before it" : ""}.`,
-      ),
-      answer.option
-        ? el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`))
-        : "",
-      take.row,
-      take.below,
+    panel.section.hidden = !answer || answer.asked[0] === "nothing";
+    if (panel.section.hidden) return;
+    chips.replaceChildren(
+      ...answer.moved.map(([symbol, varied, diverged]) => {
+        const chip = el("span", "", el("b", "", shown(symbol)), el("small", "", number(varied, 2)));
+        chip.dataset.value = String(-varied);
+        chip.dataset.end = "1";
+        chip.title = `total variation ${number(varied, 3)}, KL divergence ${number(diverged, 3)} nats`;
+        return chip;
+      }),
+    );
+    const own =
+      view.is_own || view.predictions ? "" : " It is asked of what the model writes itself, not of the forced answer.";
+    const kept =
+      answer.moved.length > 1 && !view.predictions ? "The earlier symbols are kept as in the first answer." : "";
+    note.replaceChildren(
+      `${kept}${own} `,
+      ...(answer.option ? [el("code", "", `hf-attn ablate … ${answer.option}`)] : []),
     );
     take.refresh();
     paint();
-    said.say(`${answer.what}: ${answer.after.symbols.join(" ")}. ${differs(answer)}`);
   };
-  return { update: show };
-};
-
-/* ---- held-out accuracy ---- */
-
-const fallOf = (/** @type {ChecksView} */ { answer, can_count: can, counts }) => {
-  const held = answer?.held_out;
-  if (!can) return [el("p", "hf-hint", "This checkpoint names no task, so there are no held-out examples.")];
-  const most = `${counts.examples} held-out examples`;
-  if (!held) return [el("p", "hf-hint", `Ask, and the accuracy with and without is measured on ${most}.`)];
-  if (held.why) return [el("p", "hf-hint", held.why)];
-  if (held.status) return [el("p", "hf-hint hf-busy", `Answering ${most}, with and without…`)];
-  const lost = held.drop > 2 * held.error && held.drop > 0;
-  const big = el(
-    "p",
-    "hf-fall",
-    el("span", "", percent(held.whole)),
-    el("small", "", "→"),
-    el("b", lost ? "lost" : "", percent(held.left)),
-    el("small", "", `± ${points(2 * held.error)}`),
-  );
-  const range = `95 % interval of what is left ${percent(held.low)} to ${percent(held.high)}`;
-  const how = `${answer.what}; ${held.examples} examples that training never saw; ± is twice the standard error of the difference; ${range}.`;
-  return [big, el("p", "hf-hint", how)];
-};
-
-const accuracyOf = (host, trigger) => {
-  const fall = el("div");
-  const name = el("h3");
-  const note = el("p", "hf-hint");
-  const gridHost = el("div", "hf-left");
-  const grid = headGrid(gridHost, { onPick: (layer, head) => lensState.pick({ layer, head }) });
-  const press = button("Without each head", () => trigger(running ? "stop_heads" : "each_head", {}));
-  /** @type {[ChecksView, Chosen, boolean]} */
-  let [view, lens, running] = [null, null, false];
-  const lines = () => [
-    ["kind", "layer", "head", "left", "low", "high", "lost", "standard error"],
-    ...(view?.each?.rows || []).map(r => [r.kind, r.layer + 1, r.head + 1, r.left, r.low, r.high, r.drop, r.error]),
-  ];
-  const caption = () => `Held-out accuracy without each head; with all of them ${percent(view?.each?.whole)}`;
-  const tell = (/** @type {Board.RemovedHead} */ row) =>
-    `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
-  /** What is left without each head of the map's kind, layer by layer; null where it is not known yet. */
-  const readLeft = () => {
-    const left = view.heads[lens.kind].map(count => Array(count).fill(null));
-    for (const row of view.each.rows.filter(r => r.kind === lens.kind)) {
-      const [text, value] = [number(100 * row.left, 0), -Math.max(0, row.drop)];
-      left[row.layer][row.head] = { text, title: tell(row), value };
-    }
-    return left;
-  };
-  /** The grid as a picture. */
-  const shaded = theme => {
-    if (!view?.each?.rows.some(r => r.kind === lens.kind)) return null;
-    const left = readLeft();
-    const cells = left.map(row =>
-      row.map(cell => cell && { text: cell.text, rgb: signedColour(theme, cell.value, 1) }),
-    );
-    const cols = range(Math.max(...view.heads[lens.kind])).map(h => `head ${h + 1}`);
-    return { rows: left.map((_, l) => `layer ${l + 1}`), cols, cells };
-  };
-  const picture = shades(gridHost, shaded);
-  const figure = () => ({ title: "Without each head", drawings: picture.drawings() });
-  const take = takeRow({ file: () => "without-each-head", caption, lines, picture, figure });
-  const each = el("div", "hf-each", name, press);
-  host.append(el("h3", "", "Held-out accuracy"), fall, each, note, gridHost, take.row, take.below);
-  let drawn = null;
-  const showGrid = () => {
-    const left = readLeft();
-    const key = JSON.stringify(left);
-    if (key !== drawn?.key) drawn = { key, left };
-    grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
-  };
-  const sentence = (/** @type {Board.EachHead} */ each) => {
-    if (!each)
-      return "Ask tests the choice above. This removes each head in turn and shows the held-out accuracy that is left, in %.";
-    const done = `${each.done} of ${each.of} heads`;
-    const of = `${lens.name}; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
-    const whole = Number.isFinite(each.whole) ? of : "";
-    const begun = { running: `${done}. `, stopped: `Stopped after ${done}. ` }[each.status] ?? "";
-    return begun + whole;
-  };
-  const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
-    [view, lens] = [next, at];
-    const each = view.each;
-    running = each?.status === "running";
-    fall.replaceChildren(...fallOf(view));
-    const count = sum(Object.values(view.heads).flat());
-    const can = Boolean(view.can_count && count > 1 && lens?.data && view.heads[lens.kind]);
-    for (const part of [name.parentElement, note]) part.hidden = !can;
-    name.textContent = each ? "Left without each head, in %" : "All heads";
-    press.textContent = running ? "Stop" : each ? "Run on all heads again" : "Without each head";
-    for (const part of [gridHost, take.row, take.below]) part.hidden = !can || !each;
-    if (!can) return;
-    note.textContent = sentence(each);
-    if (each) showGrid();
-    picture.update(`${caption()}, in %, ${lens.name}`);
-    keepLines(host, { python: each?.python || "" });
-    take.refresh();
-  };
-  return { update };
 };
 
 /* ---- the board ---- */
 
 const checks_board = (element, trigger) => {
   const root = element.querySelector(".hf-checks");
-  const expected = predictionsPanel(root, { take: () => question.takeHead() });
-  const panel = buildPanel(root, "Ask the model", {
-    note: "a map shows where a head looks, not what the answer needs; so take it away and count",
-    cls: "hf-ask-panel",
-  });
-  const blank = el("p", "hf-blank", "Choose a checkpoint and an input above; what is removed will be named here.");
-  const asking = el("div");
-  const [left, right] = [el("div"), el("div")];
-  const two = el("div", "hf-checks-two", left, right);
-  panel.body.append(blank, asking, two);
-  const question = questionOf(asking, trigger);
-  const answer = answerOf(left);
-  const accuracy = accuracyOf(right, trigger);
-  const layers = layersPanel(root, trigger);
+  const { slots } = lensState;
+  const [asking, answered, expecting] = [el("div"), el("div"), el("div")];
+  slots.map.replaceChildren(asking, answered, expecting);
+  slots.heads.replaceChildren();
+  const how = el("div", "hf-question");
+  const question = questionOf(asking, how, trigger);
+  const showAnswers = answersOf(answered);
+  const expected = predictionsPanel(expecting, { byKind: () => question.byKind() });
+  const showCounting = countingOf(slots.heads, trigger);
+  root.append(how);
   const pair = el("div", "hf-checks-pair");
   root.append(pair);
-  const panels = [rolesPanel(pair, trigger), theoryPanel(pair)];
+  const showMoved = movedPanel(pair);
+  const showEach = eachPanel(pair);
+  const layers = layersPanel(root, trigger);
+  const deep = el("div", "hf-checks-pair");
+  root.append(deep);
+  const panels = [rolesPanel(deep, trigger), theoryPanel(deep)];
+  const showFields = followFields();
   /** @type {[ChecksView, Chosen, ReturnType<typeof setTimeout>]} */
   let [view, lens, later] = [null, null, null];
 
@@ -369,21 +390,35 @@ const checks_board = (element, trigger) => {
     if (!view.heads[lens.kind] || view.energies[place] || view.measured?.why) return;
     trigger("descend", { kind: lens.kind, layer: lens.layer, head: lens.head });
   };
+  /** The headline offers the head that it names, where another is shown. */
+  const offer = () => {
+    const press = /** @type {HTMLElement} */ (document.querySelector("#explore-headline button"));
+    if (press) press.hidden = !lens?.data || press.dataset.head === `${lens.kind}.${lens.layer}.${lens.head}`;
+  };
   const show = () => {
+    root.hidden = !view || !(lens?.more || !lens?.data);
+    showCounting(view);
+    offer();
+    requestAnimationFrame(offer); // the sentence may come behind the value
     if (view && lens?.id !== view.id) return; // one of the two has yet to come
-    blank.hidden = Boolean(view);
-    asking.hidden = two.hidden = !view;
-    pair.hidden = !view?.measured || !lens?.data;
-    if (view) {
-      question.update(view, lens);
-      answer.update(view);
-      accuracy.update(view, lens);
+    if (!view) {
+      answered.hidden = asking.hidden = true;
+      expected.update(null, lens);
+      return;
     }
+    asking.hidden = false;
+    question.update(view, lens);
+    showAnswers(view);
+    keepLines(slots.map, { python: view.python });
     expected.update(view, lens);
+    clearTimeout(later);
+    if (root.hidden) return;
+    deep.hidden = !view.measured || !lens?.data;
+    showMoved(view);
+    showEach(view);
     layers.update(view, lens);
     panels.forEach(one => one.update(view, lens));
-    clearTimeout(later);
-    if (view && lens?.data) later = setTimeout(descend, 250);
+    if (lens?.data) later = setTimeout(descend, 250);
   };
   lensState.listen(root, next => {
     lens = describe(next);
@@ -391,14 +426,21 @@ const checks_board = (element, trigger) => {
   });
   const update = (/** @type {Board.ChecksValue} */ value) => {
     view = value && { ...value, counts: root.dataset };
+    showFields(value);
     show();
   };
-  const state = () => ({ asked: view && question.state(), each: Boolean(view?.each) });
-  const restore = ({ asked, each }) => {
-    if (asked && typeof asked === "object") question.restore(asked, view.id);
-    if (each === true) trigger("each_head", {});
+  const state = () => ({ asked: view && question.state() });
+  const restore = ({ asked }) => {
+    if (asked && typeof asked === "object") question.restore(asked);
   };
   return { update, state, restore };
 };
+
+document.addEventListener("click", event => {
+  const target = event.target;
+  if (!(target instanceof HTMLElement) || !target.matches("#explore-headline button")) return;
+  const [kind, layer, head] = target.dataset.head.split(".");
+  lensState.pick({ kind, layer: Number(layer), head: Number(head), mean: false });
+});
 
 export { checks_board };

@@ -12,20 +12,43 @@ from hf_attn.analysis.head_roles import (
     measure_heads,
 )
 from hf_attn.analysis.hopfield import hopfield_descent
+from hf_attn.analysis.predictions import MASKED
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import KINDS
 from hf_attn.interpret.head import Head
 from hf_attn.interpret.interventions import count_heads
 from hf_attn.interpret.long_inputs import LongMap
 from hf_attn.interpret.read_head import ReadHeads, read_head, read_heads
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
+from ...jobs.job import FINISHED, RUNNING, STOPPED
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
 from ...session.model_input import AnsweredInput, known_alignment
-from ...snippets.views import roles_snippet, theory_snippet
+from ...snippets.views import each_head_snippet, roles_snippet, theory_snippet
 from ...ui import boards, formatting
+from .head_counts import EXAMPLES, HeadCounts, Place, counts_of, to_value
 from .predictions import read_expected
 
+WAITING = "waiting"  # to be counted
+UNITS = {SEQUENCE: "answers", CLASSES: "texts", TEXT: "next tokens"}  # what is right or wrong
+EXAMPLES_OF = {**UNITS, SEQUENCE: "inputs"}  # what was tried
+NEW_WITH_INPUT = (
+    *("weights", "chosen", "text", "read", "written"),
+    *("long", "labels", "shown", "counts", "effects", "opened_on"),
+)
+# of what is shown, what the boards do not need
+KEPT_HERE = (
+    "units",
+    "answering",
+    "family",
+    "at",
+    "reading",
+    "each_python",
+    "predicts",
+    "is_class",
+    "is_alignment",
+)
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
 VIEWS = {
     "entropy": "Entropy, share of its highest",
@@ -43,6 +66,9 @@ class ExploreState(AnsweredInput):
     """What one visitor's lens shows, and what the model was asked about it."""
 
     picked: dict | None = None  # what the visitor chose last in the lens: kind, layer, head, query, key
+    picked_in: str | None = None  # … and of which checkpoint
+    opened_on: dict | None = None  # what was shown first of this input, likewise
+    removes: str = ""  # "head" or "layer": what another tab opened it with is removed at once
     id: int = 0  # counts the lens's inputs, so that a late message about an older one is dropped
     # chosen, text, read, written: checkpoint, input, its ids, and the ids written
     chosen: str | None = None
@@ -54,11 +80,16 @@ class ExploreState(AnsweredInput):
     # the maps by kind, where they are too many to be sent at once
     long: dict[str, LongMap] = field(default_factory=dict)
     shown: dict | None = None  # what does not change until the next input
-    # checkpoint and weights that `each` and `compared` were measured of
+    # checkpoint and weights that `compared` was measured of
     weights: tuple[str | None, str] = (None, "")
-    # answer, each, compared, energies, layers, error: as in the board's value
+    counts: HeadCounts | None = None  # of these weights; None where there is nothing to count on
+    # what becomes of this input's answer without each head that is needed: (before, after)
+    effects: dict[Place, tuple[str, str]] = field(default_factory=dict)
+    count_error: str = ""  # why counting ended before its time
+    is_counting: bool = False
+    is_stopped: bool = False  # the visitor wants no more of these weights to be counted
+    # answer, compared, energies, layers, error: as in the board's value
     answer: dict | None = None
-    each: dict | None = None
     compared: dict | None = None
     energies: dict = field(default_factory=dict)
     layers: dict | None = None
@@ -72,11 +103,35 @@ class ExploreState(AnsweredInput):
         """Show another input, or none; what was measured of the checkpoint alone stays with it."""
         self.id += 1
         if self.weights != new.weights:
-            self.each = self.compared = None
-        for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
+            self.compared, self.is_stopped = None, False
+        for name in NEW_WITH_INPUT:
             setattr(self, name, getattr(new, name))
+        self.count_error = ""
+        if self.shown is not None:
+            self.shown["removes"], self.removes = self.removes, ""
         self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
         self.layers = None
+
+    @property
+    def named(self) -> Place | None:
+        """The head that the headline names: the costliest without which this input's answer is another.
+
+        Where it is the same without any that is needed, the costliest; None where none is needed so far.
+        """
+        needed = self.counts.needed if self.counts is not None else []
+        changing = (place for place in needed if len(set(self.effects.get(place, ()))) > 1)
+        return next(changing, needed[0] if needed else None)
+
+    @property
+    def counting(self) -> str:
+        """Where counting stands, as in the board's value."""
+        if self.counts is None or self.counts.why or self.count_error:
+            return ""
+        if self.counts.is_complete:
+            return FINISHED
+        if self.is_stopped:
+            return STOPPED
+        return RUNNING if self.is_counting else WAITING
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values; ValueError if they cannot be read."""
@@ -91,15 +146,20 @@ class ExploreState(AnsweredInput):
     def to_value(self) -> str | None:
         if self.shown is None:
             return None
-        names = ("id", "error", "answer", "each", "compared", "energies", "layers")
+        names = ("id", "error", "answer", "compared", "energies", "layers")
         python = self.answer.get("python", "") if self.answer else ""
+        sent = {name: value for name, value in self.shown.items() if name not in KEPT_HERE}
+        each = None
+        if self.counts is not None:
+            each = to_value(self.counts, self.counting, self.shown["each_python"], self.named)
+            each["why"] = each["why"] or self.count_error
         return boards.to_json(
-            {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}
+            {**sent, **{name: getattr(self, name) for name in names}, "each": each, "python": python}
         )
 
 
-def prepare(opened: LoadedModel, text: str, computed: ComputedMaps, *, is_own: bool) -> ExploreState:
-    """The state for an input; `ExploreState.begin` shows it."""
+def prepare(opened: LoadedModel, text: str, computed: ComputedMaps, target: str = "") -> ExploreState:
+    """The state for an input and the target that was given, if any; `ExploreState.begin` shows it."""
     given = {"read": computed.read, "written": computed.written, "long": computed.long}
     new = ExploreState(chosen=opened.chosen, text=text, **given)
     new.weights = (opened.chosen, opened.weights)
@@ -107,14 +167,31 @@ def prepare(opened: LoadedModel, text: str, computed: ComputedMaps, *, is_own: b
     new.shown = {
         "source": opened.labels(computed.read),
         "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
-        "is_own": is_own,
+        "is_own": not target,
         "no_answer": "",
         "predictions": None,
         "can_count": opened.task is not None,
         "measured": measure(opened, text, computed) if new.labels else None,
+        "removes": "",
+        "typed_text": text,
+        "typed_target": target,
+        "units": (opened.task.units if opened.task else "") or UNITS[opened.kind],
+        "examples": (opened.task.units if opened.task else "") or EXAMPLES_OF[opened.kind],
+        "is_alignment": is_recurrent(opened.model.config),
+        "answering": computed.answering,
+        "family": "LSTM" if is_recurrent(opened.model.config) else "model",
+        "is_class": opened.kind == CLASSES,
+        "predicts": opened.predicts,
+        "at": -1,
+        "reading": [],
+        "each_python": each_head_snippet(opened, EXAMPLES) if opened.task is not None else "",
     }
+    new.counts = counts_of(opened)
     if opened.predicts:
         new.shown["predictions"] = read_expected(opened, text, computed.read, computed.written)
+        masked = getattr(opened.tokenizer, "mask_token_id", None)
+        if opened.predicts == MASKED:
+            new.shown["at"] = computed.read.index(masked) if masked in computed.read else 0
     elif not opened.has_answer:
         new.shown["no_answer"] = NO_ANSWER.format(type(opened.model).__name__)
     return new

@@ -1,7 +1,7 @@
 /* What a language model expects at the chosen place, whole and changed: bars of the likeliest; which word decides it,
    the head that reads that word most, and how many held-out words of its kind stay right without.
 
-   predictionsPanel(host, {take}).update(view, lens)   take() asks what is left without the head that is shown */
+   predictionsPanel(host, {byKind}).update(view, lens)   byKind() counts what was removed by kind of decided word */
 import { buildPanel, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { clip, count, named, number, percent, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
@@ -66,13 +66,12 @@ const sharesTable = (/** @type {Board.DecidedKind} */ kind, what) => {
   return buildTable("hf-shares", ["right", ["share", "num"], ["95 % interval", "num"]], body);
 };
 
-const predictionsPanel = (host, { take }) => {
+const predictionsPanel = (host, { byKind }) => {
   const panel = buildPanel(host, "", { cls: "hf-predictions" });
   const [left, facts, shares, said] = [el("div"), el("div", "hf-decides"), el("div"), live()];
   const key = el("p", "hf-hint hf-bar-key");
-  const press = button("", () => take(), "hf-btn");
-  const right = el("div", "", facts, press, shares);
-  panel.body.append(el("div", "hf-checks-two hf-flat", left, right), said.element);
+  const press = button("Count held-out words by kind", () => byKind(), "hf-btn");
+  panel.body.append(left, facts, press, shares, said.element);
   /** @type {{lines: Line[], right: string[], vocabulary: number, where: string}} */
   const state = { lines: [], right: [], vocabulary: 0, where: "" };
   const picture = surface(left, "The likeliest tokens", paintBars(state));
@@ -109,14 +108,14 @@ const predictionsPanel = (host, { take }) => {
   };
   const showDeciding = () => {
     const [found, kind] = [bestReader(), decided()];
-    press.hidden = !found || lens.mean;
+    press.hidden = !found || !view.answer || view.answer.asked[0] === "nothing";
     shares.replaceChildren();
     if (!found || !kind) {
       const known = view.predictions.what === "next" && view.can_count;
       const none = known
-        ? "No earlier word is known to decide this one: many words may follow. Choose a word with a ring, or ask below."
-        : "Take a head, a layer, an edge or a token away below, and see here what is expected then.";
-      facts.replaceChildren(el("p", "", none));
+        ? "No earlier word is known to decide this one: many words may follow. Choose a word with a ring."
+        : "";
+      facts.replaceChildren(...(none ? [el("p", "", none)] : []));
       return;
     }
     const { best, here, words } = found;
@@ -134,16 +133,12 @@ const predictionsPanel = (host, { take }) => {
       el(
         "p",
         "",
-        ...(lens.mean
-          ? []
-          : [`Layer ${lens.layer + 1}, head ${lens.head + 1} puts `, share(here), " of its weight there"]),
+        ...(lens.mean ? [] : [`Head ${lens.layer + 1}·${lens.head + 1} puts `, share(here), " of its weight there"]),
         ...(isBest
           ? [", more than any other head."]
-          : [lens.mean ? "Most of its weight is there in layer " : "; layer "]),
-        ...(isBest ? [] : [`${best.layer + 1}, head ${best.head + 1}: `, share(best), ". ", go]),
+          : [lens.mean ? "Head " : "; head ", `${best.layer + 1}·${best.head + 1} puts `, share(best), ". ", go]),
       ),
     );
-    press.textContent = `Is it needed? Take layer ${lens.layer + 1}, head ${lens.head + 1} away`;
     const held = view.answer?.held_out;
     const figures = held?.kinds?.[kind.kind];
     if (held?.status) shares.append(el("p", "hf-hint hf-busy", "Counting held-out passages, with and without…"));
@@ -157,7 +152,8 @@ const predictionsPanel = (host, { take }) => {
     if (!view?.answer) said.say("");
     if (!expected) return;
     const at = place();
-    const after = view.answer?.places ? view.answer.places[at] : undefined;
+    const isChanged = view.answer?.places && view.answer.asked[0] !== "nothing";
+    const after = isChanged ? view.answer.places[at] : undefined;
     const kind = decided();
     Object.assign(state, {
       vocabulary: expected.vocabulary,

@@ -1,6 +1,6 @@
 """Explore: every head of a checkpoint, for an input of your own, and what the answer is without it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import gradio as gr
 
@@ -19,13 +19,17 @@ from ...session.maps import (
     compute_window,
     pack,
 )
-from ...session.model_input import InputEvents, as_ids, build_model_input
+from ...session.model_input import InputEvents, as_ids, build_checkpoint, build_chips, build_text
 from ...session.page import EACH_NOW, LAST, LIGHT, Page, ShownHead, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
-from ...ui import boards, notices
-from .ablation_panel import AblationQuestion, ask_model, build_part
+from ...ui import boards, formatting, notices
+from .ablation_panel import build_part
+from .counting import note_effects, show_checks
+from .head_counts import Place as HeadPlace
+from .head_counts import choose_head
 from .head_scores import ExploreState, prepare
+from .story import NO_MODEL, read_input
 
 TITLE = "Explore"
 ASSETS = (
@@ -34,19 +38,14 @@ ASSETS = (
     "ablation_panels.js",
     "predictions.js",
     "layers.js",
+    "input_row.js",
     "ablation_board.js",
 )
-LOOK_FOR = (
-    "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
-)
-LOOK_FOR_CLASS = (
-    "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
-)
-LOOK_FOR_TEXT = "what is expected behind each word, and the earlier word without which it is another."
-LOOK_FOR_MASKED = "what is expected in place of each word, and the word without which it is another."
 HINT = "what the model writes itself"
 WRITTEN_ON = 20  # tokens
-TO_CHECKS = "(...given) => (document.querySelector('#checks-board').scrollIntoView(), given)"
+TO_TOP = "(...given) => (scrollTo(0, 0), given)"
+FORCE = "() => hfAttn.forceAnswer()"
+LONGEST_NAME = 26  # characters of a model on the closed menu
 WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
 
 
@@ -96,29 +95,68 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
     text, target = (values["text"] or "").strip(), (values["target"] or "").strip()
     if chosen is None:
         state.begin(ExploreState())
-        return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
+        return show_checks(session) | {
+            "board": None,
+            "error": "",
+            "target_error": "",
+            "origin": notices.NOTHING,
+        }
     try:
         with session.catalog.open(session, chosen) as opened:
             text, target = opened.join(text, target)
             computed = compute_maps(opened, text, target)
-            value = lens_value(opened, text, computed, state.picked)
-            new = prepare(opened, text, computed, is_own=not target)
+            new = prepare(opened, text, computed, target)
+            new.shown["reading"] = read_input(opened, text, computed)
+            if new.counts is not None:
+                note_effects(opened, new)
+            picked = state.picked if state.picked_in == chosen else None
+            first = new.named or choose_head(opened, new.counts, computed.answering)
+            value = lens_value(opened, text, computed, picked, first)
+            new.opened_on = {name: value.get(name) for name in ("kind", "layer", "head", "query", "key")}
             if not state.is_newest(values):  # asked again meanwhile: the panels speak about that
                 return {}
             state.begin(new)
             lines = {"error": "", "target_error": "", "origin": opened.origin}
-            return {"board": boards.to_json(value | {"id": state.id}), "checks": state.to_value(), **lines}
+            return show_checks(session) | {"board": boards.to_json(value | {"id": state.id}), **lines}
     except TargetError as error:
         return {"error": "", "target_error": notices.field_error(str(error))}
     except ValueError as error:
         return {"error": notices.field_error(str(error)), "target_error": ""}
 
 
-def lens_value(opened: LoadedModel, text: str, computed: ComputedMaps, picked: dict | None) -> dict:
-    """The board's value, with the Python lines for the head that is shown first; the lens replaces them."""
+def lens_value(
+    opened: LoadedModel,
+    text: str,
+    computed: ComputedMaps,
+    picked: dict | None,
+    first: HeadPlace | None = None,
+) -> dict:
+    """The board's value, with the Python lines for the head that is shown first; the lens replaces them.
+
+    Where nothing was picked, that is the `first` head, else the one of `board_value`, with its strongest
+    cell; of a text, the head that reads most of what decides a word.
+    """
     value = board_value(opened, text, computed, picked)
+    is_text = opened.predicts in (NEXT, MASKED)
+    is_decided = is_text and value.get("key") is not None
+    if value["kinds"] and not picked and not is_decided:
+        value |= choose_cell(computed, value, first, row=value["query"] if is_text else None)
     layer, head = (value.get(name) or 0 for name in ("layer", "head"))
     return value | {"python": maps_snippet(opened, computed, layer, head, value.get("kind"))}
+
+
+def choose_cell(computed: ComputedMaps, value: dict, place: HeadPlace | None, row: int | None) -> dict:
+    """A head, or the value's own where None, and its strongest cell: in a row, or in the whole map."""
+    kind, layer, head = place or (value["kind"], value["layer"], value.get("head") or 0)
+    maps = computed.long[kind] if computed.long else getattr(computed.maps, kind)
+    weights = maps.head(layer, head) if computed.long else maps[layer, head]
+    chosen = {"kind": kind, "layer": layer, "head": head}
+    if row is not None:
+        row = min(row, len(weights) - 1)
+        return chosen | {"query": row, "key": int(weights[row].argmax())}
+    first = int(kind == "decoder" and len(weights) > 1)  # the first token has but itself to read
+    row, column = divmod(int(weights[first:].argmax()), weights.shape[1])
+    return chosen | {"query": row + first, "key": column}
 
 
 def move_window(session: Session, event: WindowEvent) -> dict:
@@ -128,7 +166,7 @@ def move_window(session: Session, event: WindowEvent) -> dict:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             computed = compute_window(opened, state.read, state.written, (event.row, event.column))
-            value = lens_value(opened, state.text, computed, state.picked)
+            value = lens_value(opened, state.text, computed, state.picked or state.opened_on)
     except ValueError:  # the checkpoint is gone by now
         return {}
     state.long = computed.long
@@ -195,28 +233,33 @@ def write_on(session: Session, values: dict[str, object]) -> dict:
 
 
 def choose_fields(session: Session, values: dict[str, object]) -> dict:
-    """Target and look-for for another checkpoint; a classifier has no target."""
+    """Target and menu for another checkpoint; a classifier has no target."""
     opened = session.catalog.glance(session, values["checkpoint"])
-    look_for = LOOK_FOR_CLASS if opened and not opened.model.can_generate() else LOOK_FOR
-    if opened and opened.predicts:
-        look_for = LOOK_FOR_MASKED if opened.predicts == MASKED else LOOK_FOR_TEXT
     shown, predicts = opened is None or opened.takes_target, opened.predicts if opened else ""
     hint = "its first token alone" if predicts else HINT
     return {
         "target": gr.update(value="", visible=shown, placeholder=hint),
-        "look_for": notices.look_for(look_for),
         "write_on": gr.update(visible=predicts in (NEXT, WRITTEN)),
+        "force": gr.update(visible=shown),
+        "menu": gr.update(label=f"Model: {name_choice(session, values['checkpoint'])}", open=False),
     }
+
+
+def name_choice(session: Session, chosen: str | None) -> str:
+    """A checkpoint as the closed menu names it."""
+    label = next((label for label, value in session.catalog.choices(session) if value == chosen), "none yet")
+    return formatting.shorten(label.removesuffix(" (bundled)"), LONGEST_NAME)
 
 
 def keep_pick(session: Session, event: PickEvent) -> None:
     """The next input shows the same."""
     names = ("kind", "layer", "head", "query", "key")
-    session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
+    state = session.state(ExploreState)
+    state.picked, state.picked_in = {name: getattr(event, name) for name in names}, state.chosen
 
 
 def opening(events: InputEvents, find_head: Callable[[Session, dict], ShownHead]):
-    """The handlers that open this tab with the head that another tab shows, and take it away."""
+    """The handler that opens this tab with the head that another tab shows, already removed."""
 
     def open_head(session: Session, values: dict[str, object]) -> dict:
         opened, shown = {"tabs": gr.Tabs(selected=TITLE.lower())}, find_head(session, values)
@@ -224,17 +267,13 @@ def opening(events: InputEvents, find_head: Callable[[Session, dict], ShownHead]
             return opened
         kind, layer = shown["place"].split()
         picked = {"kind": kind, "layer": int(layer), "head": shown["head"], "query": None, "key": None}
-        session.state(ExploreState).picked = picked
+        state = session.state(ExploreState)
+        state.picked, state.picked_in = picked, shown["weights"]
+        state.removes = "layer" if shown["head"] is None else "head"
         chosen = {"checkpoint": shown["weights"], "text": shown["text"], "target": ""}
         return events.restore(session, chosen) | opened
 
-    def take_away(session: Session, values: dict[str, object]) -> Iterator[dict]:
-        state = session.state(ExploreState)
-        if find_head(session, values)["place"] and state.picked and state.shown is not None:
-            picked = {name: state.picked[name] for name in ("kind", "layer", "head")}
-            yield from ask_model(session, AblationQuestion("head", **picked))
-
-    return open_head, take_away
+    return open_head
 
 
 def explore_board(elem_id: str) -> gr.HTML:
@@ -246,49 +285,72 @@ def explore_board(elem_id: str) -> gr.HTML:
     return boards.build_board("explore_board", "hf-explore", elem_id, *events)
 
 
+def build_menu() -> dict:
+    """Lay out the one menu of models: bundled ones, runs, and a field for any other."""
+    menu: dict = {}
+    with (
+        gr.Column(min_width=0, elem_classes="hf-menu-place"),
+        gr.Accordion("Model", open=False, elem_id="explore-model", elem_classes="hf-menu") as menu["menu"],
+    ):
+        menu["checkpoint"] = build_checkpoint("explore")
+        with gr.Row(elem_classes="hf-other"):
+            label = "A folder, or an id on the Hub" if limits_here().takes_paths else "An id on the Hub"
+            typed = {"placeholder": "google-bert/bert-base-uncased", "max_lines": 1, "min_width": 0}
+            look = {"elem_id": "explore-other", "elem_classes": "hf-mono-input"}
+            menu["other"] = gr.Textbox("", label=label, **typed, **look)
+            menu["open"] = gr.Button("Open", elem_id="explore-open", min_width=0)
+            menu["other_error"] = notices.build_error_line("explore-other-error")
+    return menu
+
+
+def build_row() -> dict:
+    """Lay out model, input and the answer that may be forced, and under them examples."""
+    with gr.Row(elem_classes="hf-explore-row"):
+        parts = build_menu() | build_text("explore", show_label=False, container=False)
+        parts["show"] = gr.Button("Show", elem_id="explore-show", min_width=0)
+        with gr.Row(elem_classes="hf-quiet-row"):
+            quiet = {"elem_classes": "hf-quiet", "min_width": 0}
+            parts["force"] = gr.Button("Force an answer …", elem_id="explore-force", **quiet)
+            parts["write_on"] = gr.Button(
+                "Let it write on", elem_id="explore-write-on", visible=False, **quiet
+            )
+        typed = {"placeholder": HINT, "max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
+        parts["target"] = gr.Textbox("", label="Forced answer", elem_id="explore-target", **typed)
+        parts["target_error"] = notices.build_error_line("explore-target-error")
+    return parts | build_chips()
+
+
 def build(page: Page) -> None:
-    row, parts = build_model_input(LOOK_FOR, "explore")
-    typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
-    with row:
-        target = gr.Textbox("", label="Target", placeholder=HINT, elem_id="explore-target", **typed)
-        target_error = notices.build_error_line("explore-target-error")
-        press = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
-    with gr.Row(elem_classes="hf-other"):
-        label = "Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id"
-        hint = "google-bert/bert-base-uncased"
-        other = gr.Textbox("", label=label, placeholder=hint, elem_id="explore-other", **typed)
-        open_press = gr.Button("Open", elem_id="explore-open", min_width=0)
-        write_press = gr.Button(
-            "Let it write on", elem_id="explore-write-on", elem_classes="hf-aside", visible=False, min_width=0
-        )
-        other_error = notices.build_error_line("explore-other-error")
+    with gr.Row(elem_classes="hf-tell hf-alone"):
+        headline = gr.HTML(notices.headline(NO_MODEL), elem_id="explore-headline")
+    parts = build_row()
     board = explore_board("explore-board")
-    shown = {
-        "board": board,
-        "target_error": target_error,
-        "checks": build_part(page),
-        "write_on": write_press,
-    }
+    checks = build_part(page, headline)
+    parts["origin"] = gr.HTML(notices.NOTHING, elem_id="explore-origin")
+    target, more = parts.pop("target"), {"board": board, "checks": checks, "headline": headline}
+    others = tuple(parts[name] for name in ("other", "open", "write_on", "force"))
+    own = {name: parts.pop(name) for name in ("menu", "other", "open", "other_error", "show")}
+    more["menu"] = own["menu"]
     handlers = show_input, choose_fields
-    others = (other, open_press, write_press)
-    events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, shown, WAITING, others)
+    events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, more, WAITING, others)
     events.wire_input()
-    clear_on_edit(target, target_error)
-    for asked_by in (press.click, target.submit):
+    clear_on_edit(target, parts["target_error"])
+    for asked_by in (own["show"].click, target.submit):
         events.wire(asked_by)
-    asked, fields = (
-        {name: parts[name] for name in ("checkpoint", "text")},
-        {"text": parts["text"], "target": target},
+    parts["force"].click(None, js=FORCE, **LIGHT)
+    asked = {name: parts[name] for name in ("checkpoint", "text")}
+    written = page.connect(
+        parts["write_on"].click, write_on, asked, {"text": parts["text"], "target": target}, **LAST
     )
-    events.wire(page.connect(write_press.click, write_on, asked, fields, **LAST).then)
-    opens, chosen = [open_press.click, other.submit], {"checkpoint": parts["checkpoint"]}
-    changed = chosen | {"other_error": other_error}
-    events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
-    lens = {"board": board}
+    events.wire(written.then)
+    changed = {"checkpoint": parts["checkpoint"], "other_error": own["other_error"]}
+    opens = [own["open"].click, own["other"].submit]
+    taken = page.connect(opens, open_model, {"other": own["other"]}, changed, **LAST)
+    events.wire(taken.success, if_new=True)
     for event, read, find_head in page.ways_to_explore:
-        open_head, take_away = opening(events, find_head)
-        opened = page.connect(event, open_head, read, events.shows | {"tabs": page.tab.parent}, **LAST)
-        page.connect(opened.success, take_away, read, {"checks": shown["checks"]}, js=TO_CHECKS, **LAST)
+        shows = events.shows | {"tabs": page.tab.parent}
+        page.connect(event, opening(events, find_head), read, shows, js=TO_TOP, **LAST)
+    lens = {"board": board}
     page.connect(board.pick, keep_pick, **EACH_NOW)
     page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
     page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")

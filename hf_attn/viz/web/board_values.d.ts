@@ -59,6 +59,12 @@ declare namespace Board {
     add: LensHead;
   }
 
+  /** A key and its score, scaled, with its position. */
+  interface LensOther {
+    key: number;
+    scaled: number;
+  }
+
   /** The numbers behind a cell, or why there are none. */
   interface LensCell {
     kind: string;
@@ -74,6 +80,7 @@ declare namespace Board {
     score?: number;
     scaled?: number;
     bias?: number | null;
+    other?: LensOther | null;  // the highest score of the other keys that the query may read
     weight?: number;
     keys?: number;  // how many the query may read
   }

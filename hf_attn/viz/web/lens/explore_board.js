@@ -1,5 +1,5 @@
-/* The lens: all heads at a glance, one head large, one token's view, and figures of the chosen row and of the whole head.
-   The chosen cell drives everything. In the app and in a page of its own.
+/* The lens: one head large, every head small, the chosen cell's figures; in a fold for researchers one token's view,
+   figures of the row and of the whole head, and what is left out. The chosen cell drives everything. In the app and in a page of its own.
 
    const lens = explore_board(element, trigger); lens.update(value); lens.state(); lens.restore(state)
    value   a Board.LensValue; later also a Board.LensHeadMessage or a Board.LensCellMessage
@@ -11,34 +11,40 @@
 
    The boards beside it hear what is chosen: lens.listen(host, view => …), until host leaves the page;
    lens.pick({kind, layer, head}) chooses from there; lens.wait(true) says that something new is on its
-   way, wait(false) that it will not come. */
+   way, wait(false) that it will not come. They put what they have to say into lens.slots: under the map, and under the
+   heads; lens.annotate({title, notes}) writes notes[kind][layer][head] under each head, as head_grid.js takes them. */
 import { el } from "../core/dom.js";
 import { clamp, range } from "../core/format.js";
 import { meanOf, unpack } from "../core/packing.js";
 import { topOf } from "../plots/long_heatmap.js";
 import { sieved } from "./facts.js";
-import { lensGrid, lensMap, windowStarts } from "./panels.js";
+import { lensCell, lensHeads, lensMap, windowStarts } from "./panels.js";
 
 /** One kind as the panels read it: maps[L][H] for the grid, and whole maps by "layer.head" and "layer.mean".
     @typedef {Omit<Board.LensKind, "maps" | "whole"> & {maps: number[][][][], whole: Map<string, number[][]>, top: number}} LensData */
+/** What stands with the heads. @typedef {{title: string, notes: Record<string, object[][]> | null}} Annotation */
 /** What the lens knows. @typedef {{kinds: Record<string, LensData>, kind: string | null, layer: number, head: number,
       mean: boolean, row: number, tokens: number[], key: number | null, floor: number, sink: boolean, inside: boolean,
+      more: boolean, heads: Annotation | null,
       cell: Board.LensCell | null, title: string, untrained: boolean, silent: boolean, asks: string[],
       window: Board.LensWindow | null, id: number | null, value: Board.LensValue | null, picked: boolean}} LensState */
 /** What the panels are told: the state, the map, `shown` after the sieve, `rows` (all chosen that read), `at` in the
     whole input.
-    @typedef {Omit<LensState, "kinds"> & {kinds: string[], data: LensData | null, map: number[][] | null,
+    @typedef {Omit<LensState, "kinds"> & {kinds: string[], all: Record<string, LensData>, data: LensData | null, map: number[][] | null,
       sieve: {floor: number, sink: boolean}, at: {query: number, key: number | null}, waiting: boolean,
       shown?: number[][], selected?: {r: number, c: number} | null, rows?: number[], masked?: boolean}} LensView */
 
 const KEPT = 24; // heads of a long input that are held
 
 const listeners = new Set();
-/** @type {{now: LensView, pick: (choice: object) => void, wait: (on: boolean) => void,
-      listen: (host: Element, hear: (view: LensView) => void) => void}} */
+const slots = { map: el("div", "hf-slot"), heads: el("div", "hf-slot") };
+/** @type {{now: LensView, pick: (choice: object) => void, wait: (on: boolean) => void, slots: typeof slots,
+      annotate: (heads: Annotation | null) => void, listen: (host: Element, hear: (view: LensView) => void) => void}} */
 const lens = {
   now: null,
   pick: () => {},
+  slots,
+  annotate: () => {},
   wait: () => {}, // wait(true) while something new is on its way, wait(false) when it is refused
   listen: (host, hear) => {
     listeners.add({ host, hear });
@@ -97,6 +103,8 @@ const START = {
   floor: 0,
   sink: false,
   inside: false, // query, key and value are shown
+  more: false, // so is what researchers ask for
+  heads: null, // what is said of them
   cell: null, // … and these are they
   title: "",
   untrained: false,
@@ -107,7 +115,7 @@ const START = {
   value: null, // as it came
   picked: false, // something was, since the input was shown
 };
-const SHARED = ["kind", "layer", "head", "mean", "floor", "sink", "inside"]; // with a link, as they are
+const SHARED = ["kind", "layer", "head", "mean", "floor", "sink", "inside", "more"]; // with a link, as they are
 
 const explore_board = (element, trigger = (_event, _detail) => {}) => {
   const root = element.querySelector(".hf-explore");
@@ -138,9 +146,24 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
     const { kind, layer, head } = state;
     trigger("pick", { kind, layer, head, query: key === null ? null : query, key });
   };
+  /** Another kind has other places: there the strongest cell of the head is chosen. */
+  const strongest = () => {
+    const map = data() && mapAt(data(), state.layer, state.head, state.mean);
+    if (!map) return;
+    const first = state.kind === "decoder" && map.length > 1 ? 1 : 0; // the first token has but itself to read
+    const [top, row] = map
+      .slice(first)
+      .reduce(
+        (best, weights, r) => (Math.max(...weights) > best[0] ? [Math.max(...weights), r + first] : best),
+        [0, first],
+      );
+    Object.assign(state, { row, key: map[row].indexOf(top), tokens: [] });
+  };
   const pick = patch => {
+    const moves = patch.kind !== undefined && patch.kind !== state.kind && patch.key === undefined;
     Object.assign(state, patch, { picked: true });
     settle();
+    if (moves) strongest();
     show();
     clearTimeout(telling); // an arrow key held down is one choice
     telling = setTimeout(tell, 200);
@@ -156,13 +179,17 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
   const board = {
     pick,
     pickRow,
-    chooseKind: i => pick({ kind: Object.keys(state.kinds)[i], tokens: [] }),
     sieve: patch => {
       Object.assign(state, patch);
       show();
     },
     toggleInside: () => {
       state.inside = !state.inside;
+      show();
+    },
+    toggleMore: isOpen => {
+      if (state.more === isOpen) return;
+      state.more = isOpen;
       show();
     },
     askCell: () => {
@@ -194,14 +221,14 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
       return `attention-${kind}-layer-${layers[layer] + 1}-${mean ? "mean" : `head-${heads[head] + 1}`}`;
     },
   };
-  const panels = [lensGrid(main, board), lensMap(main, board)];
+  const panels = [lensMap(main, board, slots.map), lensHeads(main, board, slots.heads), lensCell(main, board)];
 
   /** @returns {LensView} */
   const look = () => {
     const d = data();
     const { floor, sink, row, key, layer, head, mean } = state;
     const sieve = { floor, sink: sink && !d?.from?.[1] };
-    const common = { ...state, kinds: Object.keys(state.kinds), data: d, sieve, at: placeOf() };
+    const common = { ...state, kinds: Object.keys(state.kinds), all: state.kinds, data: d, sieve, at: placeOf() };
     if (!d) return { ...common, map: null, waiting: false };
     const map = mapAt(d, layer, head, mean);
     return {
@@ -224,11 +251,16 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
   const show = () => {
     const view = look();
     panels.forEach(panel => panel.update(view));
-    Object.assign(lens, { pick, wait });
+    Object.assign(lens, { pick, wait, annotate });
     fetchMissing(view);
     tellOthers(view);
   };
 
+  const annotate = heads => {
+    if (JSON.stringify(heads) === JSON.stringify(state.heads)) return;
+    state.heads = heads;
+    panels[1].update(look());
+  };
   const wait = on => {
     moving = on;
     if (data()) show();

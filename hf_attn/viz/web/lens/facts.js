@@ -1,14 +1,14 @@
-/* Beside the lens's map: the chosen cell, the rows of the chosen tokens, figures of a row and of the whole head, and on
-   demand what is behind the cell: query, key, value, score.
+/* Beside the lens's map: the chosen cell and how its weight came about, the rows of the chosen tokens, on demand its
+   query, key and value; and a table of figures of the row and of the whole head.
 
-   lensFacts(host, {ask, toggle}).update(view)   the view's contract is in explore_board.js
+   lensFacts(panel, {askCell, toggleInside}) → {update(view), table}   the view's contract is in explore_board.js
    nameAt(data, axis, i)   a token in words: "row" or "col", with its place in the input where it stands twice
    sieved(map, {floor, sink})   the map as shown: the first key taken out and rows renormalised, then small
    weights left out */
 import { button, el } from "../core/dom.js";
 import { count, entropy, mean, named, number, percent, shown, sum } from "../core/format.js";
 import { buildTable, cells } from "../core/table.js";
-import { onLook } from "../core/theme.js";
+import { colourOf, css, numberOn, onLook, themeOf } from "../core/theme.js";
 import { term } from "../core/tooltip.js";
 import { takeAway } from "../export/buttons.js";
 import { miniStrip, paintSigned } from "../plots/signed_colours.js";
@@ -64,11 +64,13 @@ const sieved = (map, { floor, sink }) => {
 
 /* ---- what is behind a cell ---- */
 
-const cellPanel = (host, { ask, toggle }) => {
-  const press = button("Show q, k and v", toggle);
+const ASK_MS = 120; // an arrow key held down asks once
+
+const cellPanel = (host, { askCell, toggleInside }) => {
+  const press = button("Show q, k, v", toggleInside);
   const vectors = el("dl", "hf-inside");
-  const [work, said, tableHost, takeHost] = [el("p", "hf-work-line"), el("p", "hf-hint"), el("div"), el("div")];
-  const box = el("div", "hf-behind", press, said, vectors, work, takeHost, tableHost);
+  const [sum, said, tableHost, takeHost] = [el("dl", "hf-sum"), el("p", "hf-hint"), el("div"), el("div")];
+  const box = el("div", "hf-behind", sum, said, press, vectors, takeHost, tableHost);
   press.setAttribute("aria-expanded", "false");
   host.append(box);
   /** @type {Board.LensCell} */
@@ -117,59 +119,72 @@ const cellPanel = (host, { ask, toggle }) => {
     ["kind", "layer", "head"].every(name => cell[name] === view[name]) &&
     cell.query === view.at.query &&
     cell.key === view.at.key;
-  const strong = text => el("b", "", text);
-  const tell = (/** @type {Board.LensCell} */ cell) => {
-    const bias = cell.bias === null ? [] : [", with position ", strong(number(cell.scaled + cell.bias))];
-    const scaled =
-      Math.abs(cell.scaled - cell.score) < 1e-9 ? [] : [`, ÷ √${cell.q.length} = `, strong(number(cell.scaled))];
-    work.replaceChildren(
-      "q·k = ",
-      strong(number(cell.score)),
-      ...scaled,
-      ...bias,
-      el("br"),
-      `softmax over ${count(cell.keys)} keys = `,
-      strong(number(cell.weight, 3)),
+  const step = (name, value) => [el("dt", "", name), el("dd", "", value)];
+  /** How the weight came about: q·k, scaled, beside the next highest, softmax. */
+  const tell = (/** @type {Board.LensCell} */ cell, /** @type {LensView} */ view) => {
+    const own = cell.scaled + (cell.bias ?? 0);
+    const isScaled = Math.abs(cell.scaled - cell.score) >= 1e-9;
+    const other = cell.other && view.data.cols[cell.other.key - (view.data.from?.[1] ?? 0)];
+    sum.replaceChildren(
+      ...step("q · k", number(cell.score)),
+      ...(isScaled ? step(`÷ √${cell.q.length}`, number(cell.scaled)) : []),
+      ...(cell.bias === null ? [] : step("with position", number(own))),
+      ...(other === undefined || other === null
+        ? []
+        : step(`${cell.other.scaled > own ? "highest" : "next highest"}: ${shown(other)}`, number(cell.other.scaled))),
+      ...step(`softmax of ${count(cell.keys)}`, number(cell.weight, 3)),
     );
   };
   let asked = null;
+  let asking = null;
   const update = (/** @type {LensView} */ view) => {
     const can = view.asks.includes("cell") && view.selected && view.map && !view.mean && !view.masked;
     box.hidden = !can;
     if (!can) return;
-    press.textContent = view.inside ? "Hide q, k and v" : "Show q, k and v";
-    press.setAttribute("aria-expanded", String(view.inside));
-    const cell = view.inside && isOf(view.cell, view) ? view.cell : null;
+    const cell = isOf(view.cell, view) ? view.cell : null;
     const place = JSON.stringify([view.id, view.kind, view.layer, view.head, view.at]);
-    if (view.inside && !cell && asked !== place) {
+    if (!cell && asked !== place) {
       asked = place;
-      ask();
+      clearTimeout(asking);
+      asking = setTimeout(askCell, ASK_MS);
     }
     if (cell) asked = null;
-    const found = cell && !cell.why;
-    said.hidden = !view.inside || Boolean(found);
-    said.textContent = cell ? cell.why || "" : "Reading the numbers of this cell.";
-    for (const part of [vectors, work, takeHost, tableHost]) part.hidden = !found;
+    said.hidden = !cell?.why;
+    said.textContent = cell?.why || "";
+    if (!cell) return; // what stands there stays until it comes: nothing moves but the data
+    const found = !cell.why;
+    press.hidden = sum.hidden = !found;
+    press.textContent = view.inside ? "Hide q, k, v" : "Show q, k, v";
+    press.setAttribute("aria-expanded", String(view.inside));
+    for (const part of [vectors, takeHost, tableHost]) part.hidden = !found || !view.inside;
     if (!found) return;
-    if (cell !== drawn) draw(cell);
-    tell(cell);
+    tell(cell, view);
+    if (view.inside && cell !== drawn) draw(cell);
   };
   return { update };
 };
 
 /* ---- the column beside the map ---- */
 
-const lensFacts = (host, doing) => {
-  const pair = el("h3");
-  const big = el("div", "hf-big");
+const lensFacts = (panel, board) => {
+  const pair = el("span");
+  const big = el("output", "hf-big");
   const note = el("p", "hf-hint");
   const each = el("div");
   const body = el("tbody");
   const of = el("span");
-  const left = el("div", "", pair, big, note, each);
-  const box = el("div", "hf-cell", left, buildTable("hf-facts", ["", [of, "num"], ["mean of rows", "num"]], body));
-  host.append(box);
-  const behind = cellPanel(left, doing);
+  const table = buildTable("hf-facts", ["", [of, "num"], ["mean of rows", "num"]], body);
+  panel.header.querySelector("h2").replaceChildren(pair);
+  panel.body.append(big, note, each);
+  const behind = cellPanel(panel.body, board);
+  let painted = null;
+  const paint = () => {
+    const theme = themeOf(big);
+    const rgb = painted === null ? null : colourOf(theme, painted);
+    big.style.background = rgb ? css(rgb) : "";
+    big.style.color = rgb ? numberOn(theme, rgb) : "";
+  };
+  onLook(big, paint);
   const first = term(
     "first key (sink)",
     "Sink share: the weight on the first key, a_q1,",
@@ -198,11 +213,10 @@ const lensFacts = (host, doing) => {
         ? namedRows(view)
         : ["No cell chosen"];
     pair.replaceChildren(...words);
-    big.textContent = !selected
-      ? "–"
-      : masked && !many
-        ? "masked"
-        : number(mean(rows.filter(r => allows(data, r, key)).map(r => map[r][key])), 3);
+    painted =
+      selected && !(masked && !many) ? mean(rows.filter(r => allows(data, r, key)).map(r => map[r][key])) : null;
+    big.textContent = !selected ? "–" : painted === null ? "masked" : number(painted, 3);
+    paint();
   };
   /** Several chosen tokens: one line each, with its weight on the key, or on what it reads most. */
   const listRows = (/** @type {LensView} */ { data, shown: map, rows, key }) => {
@@ -242,7 +256,7 @@ const lensFacts = (host, doing) => {
     );
     behind.update(view);
   };
-  return { update };
+  return { update, table };
 };
 
 export { lensFacts, nameAt, sieved };

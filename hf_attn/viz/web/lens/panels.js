@@ -1,7 +1,7 @@
-/* The lens's two panels: all heads at a glance, and one head with its tokens, its map and what stands beside it.
+/* The lens's three panels: the map of one head, every head small, and the chosen cell with what researchers ask for.
 
-   lensGrid(host, board) and lensMap(host, board) → {update(view)}; board holds what they do, the view what
-   they show: both are described in explore_board.js */
+   lensMap(host, board, slot), lensHeads(host, board, slot) and lensCell(host, board) → {update(view)}; board holds what
+   they do, the view what they show, and the slots what other boards put there: all are described in explore_board.js */
 import { buildPanel, buildSegment, buildSlider, buildSwitch, el } from "../core/dom.js";
 import { count, mean, NO_ATTENTION, number, range } from "../core/format.js";
 import { takeHeads } from "../export/all_heads.js";
@@ -13,31 +13,60 @@ import { lensFacts, nameAt } from "./facts.js";
 /** @import {LensData, LensView} from "./explore_board.js" */
 
 const TITLES = {
-  encoder: "encoder self-attention",
-  decoder: "decoder self-attention",
-  cross: "cross-attention, written symbols read the input",
+  cross: "the answer reads the input",
+  encoder: "the input reads itself",
+  decoder: "the answer reads itself",
 };
 
-const lensGrid = (host, board) => {
-  const { pick, chooseKind } = board;
-  const panel = buildPanel(host, "All heads at a glance", {
-    note: "rows are layers, columns are heads",
-    cls: "hf-glance",
-  });
-  const empty = el("p", "hf-blank", "The maps of every head will be drawn here.");
-  const gridHost = el("div");
-  const kinds = buildSegment("Which maps", chooseKind);
-  const grid = headGrid(gridHost, { onPick: (layer, head) => pick({ layer, head, mean: false }) });
-  panel.header.append(kinds.element);
-  panel.body.append(empty, gridHost);
+/** Every head, small, kind by kind; the arrow keys go through all of them. */
+const lensHeads = (host, board, slot) => {
+  const panel = buildPanel(host, "Every head", { cls: "hf-heads" });
+  const empty = el("p", "hf-blank");
+  const all = el("div", "hf-kinds");
+  panel.body.append(empty, all, slot);
   const take = takeHeads(panel, board);
-  const update = (/** @type {LensView} */ { data, kind, kinds: names, layer, head, mean, silent }) => {
-    kinds.element.hidden = names.length < 2;
-    kinds.update(names, names.indexOf(kind));
+  /** @type {Record<string, {section: Element, title: Element, grid: ReturnType<typeof headGrid>}>} */
+  const kinds = {};
+  /** @type {LensView} */
+  let view = null;
+  const go = (kind, layer, head) => {
+    board.pick({ kind, layer, head, mean: false });
+    kinds[kind].grid.focus(layer, head);
+  };
+  /** From the last layer of one kind to the first of the next, and back. */
+  const leave = (kind, way, head) => {
+    const next = view.kinds[view.kinds.indexOf(kind) + way];
+    if (!next) return;
+    const { maps } = view.all[next];
+    go(next, way > 0 ? 0 : maps.length - 1, Math.min(head, maps[0].length - 1));
+  };
+  const build = kind => {
+    const [title, gridHost] = [el("h3", "hf-kind"), el("div")];
+    const section = el("section", "", title, gridHost);
+    section.dataset.kind = kind;
+    const onLeave = (way, head) => leave(kind, way, head);
+    const grid = headGrid(gridHost, { onPick: (layer, head) => go(kind, layer, head), onLeave });
+    kinds[kind] = { section, title, grid };
+  };
+  const update = (/** @type {LensView} */ next) => {
+    view = next;
+    const { data, kind, kinds: names, layer, head, mean, silent, heads } = view;
+    panel.section.hidden = silent;
+    panel.rename(heads?.title || "Every head");
     empty.hidden = Boolean(data);
-    empty.textContent = silent ? "No attention, no heads." : "The maps of every head will be drawn here.";
-    gridHost.hidden = !data;
-    if (data) grid.update({ ...data, layer, head, wholeRow: mean });
+    empty.textContent = "The maps of every head will be drawn here.";
+    all.hidden = !data;
+    for (const name of names) if (!kinds[name]) build(name);
+    const shown = names.map(name => kinds[name].section);
+    if (shown.length !== all.children.length || shown.some((one, i) => one !== all.children[i]))
+      all.replaceChildren(...shown);
+    for (const name of names) {
+      const of = view.all[name];
+      const isChosen = name === kind;
+      kinds[name].title.textContent = of.title || TITLES[name] || name;
+      const chosen = isChosen ? { layer, head, wholeRow: mean } : { layer: null, head: null, wholeRow: false };
+      kinds[name].grid.update({ ...of, ...chosen, notes: heads?.notes?.[name] });
+    }
     take(data, kind);
   };
   return { update };
@@ -48,7 +77,7 @@ const lensGrid = (host, board) => {
 const sieveRow = (host, board) => {
   const value = el("b");
   const floor = buildSlider("hide below", 0, 0.5, 0.01, v => board.sieve({ floor: v }));
-  const sink = buildSwitch("Hide the first token, renormalise", sink => board.sieve({ sink }));
+  const sink = buildSwitch("Ignore the first token (rows rescaled to sum to 1)", sink => board.sieve({ sink }));
   const mean = buildSwitch("Mean of the layer's heads", mean => board.pick({ mean }));
   host.append(el("div", "hf-sieve", el("label", "", "hide below ", floor.element, value), sink.label, mean.label));
   return (/** @type {LensView} */ view) => {
@@ -119,42 +148,31 @@ const stripsOf = (host, board) => {
   };
 };
 
-const lensMap = (host, board) => {
-  const panel = buildPanel(host);
+const nameOf = (/** @type {LensView} */ { data, layer, head, mean }) => {
+  const { layers, heads } = data;
+  if (mean) return `Layer ${layers[layer] + 1}, mean of ${heads.length} heads`;
+  return layers.length * heads.length > 1 ? `Head ${layers[layer] + 1}·${heads[head] + 1}` : "The one map";
+};
+
+const lensMap = (host, board, slot) => {
+  const panel = buildPanel(host, "", { cls: "hf-one" });
   const notice = el("p", "hf-notice");
-  const windowHost = el("div");
-  const stripHost = el("div", "hf-view");
-  const one = el("div", "hf-one");
-  const mapHost = el("div");
+  const [windowHost, mapHost] = [el("div"), el("div")];
   const showWindows = windowRow(windowHost, board);
-  const showStrips = stripsOf(stripHost, board);
   const map = mapView(mapHost, {
     name: "Attention map",
     onSelect: at => board.pick(at ? { row: at.r, key: at.c, tokens: [] } : { key: null, tokens: [] }),
   });
-  one.append(mapHost);
-  const facts = lensFacts(one, { ask: board.askCell, toggle: board.toggleInside });
-  const showSieve = sieveRow(panel.footer, board);
   panel.footer.append(map.exports(board.file, { python: board.python }));
-  panel.body.append(notice, windowHost, stripHost, one);
+  panel.body.append(notice, windowHost, mapHost, slot);
 
-  const blank = sentence => {
-    notice.hidden = false;
-    notice.classList.add("hf-blank");
-    notice.textContent = sentence;
-  };
   const nothing = (/** @type {LensView} */ { silent, title }) => {
     panel.rename(silent ? "No map" : "One head", title);
-    blank(
-      silent
-        ? `${NO_ATTENTION} There is no map to look into; Try shows what the model makes of the input.`
-        : "Choose a checkpoint and an input; the map of one head will be drawn here.",
-    );
-  };
-  const nameOf = (/** @type {LensView} */ { data, layer, head, mean }) => {
-    const { layers, heads } = data;
-    if (mean) return `Layer ${layers[layer] + 1}, mean of ${heads.length} heads`;
-    return layers.length * heads.length > 1 ? `Layer ${layers[layer] + 1}, head ${heads[head] + 1}` : "The one map";
+    notice.hidden = false;
+    notice.classList.toggle("hf-blank", !silent);
+    notice.textContent = silent
+      ? `${NO_ATTENTION} There is no map to look into; Try shows what the model makes of the input.`
+      : "Choose a checkpoint and an input; the map of one head will be drawn here.";
   };
   const drawMap = (/** @type {LensView} */ view) => {
     const { data, shown, selected, rows, row } = view;
@@ -172,7 +190,7 @@ const lensMap = (host, board) => {
   };
   const update = (/** @type {LensView} */ view) => {
     const { data, kind, title, untrained, waiting } = view;
-    for (const part of [windowHost, stripHost, one, panel.footer]) part.hidden = !data;
+    for (const part of [windowHost, mapHost, panel.footer]) part.hidden = !data;
     panel.section.classList.toggle("hf-waiting", waiting);
     panel.section.setAttribute("aria-busy", String(waiting));
     if (!data) return nothing(view);
@@ -181,13 +199,34 @@ const lensMap = (host, board) => {
     notice.hidden = !untrained;
     notice.textContent = "Untrained weights: this map means nothing yet.";
     showWindows(view);
-    if (!view.map) return; // it is on its way; what is drawn stays until it is here
-    showStrips(view);
-    drawMap(view);
+    if (view.map) drawMap(view); // else it is on its way; what is drawn stays until it is here
+  };
+  return { update };
+};
+
+/* ---- one cell, and what researchers ask for ---- */
+
+const lensCell = (host, board) => {
+  const panel = buildPanel(host, "", { cls: "hf-cell" });
+  const facts = lensFacts(panel, board);
+  const stripHost = el("div", "hf-view");
+  const sieveHost = el("div");
+  const fold = el("details", "hf-researchers");
+  fold.append(el("summary", "", "For researchers"), stripHost, facts.table, sieveHost);
+  const showStrips = stripsOf(stripHost, board);
+  const showSieve = sieveRow(sieveHost, board);
+  fold.ontoggle = () => board.toggleMore(fold.open);
+  panel.body.append(fold);
+  const update = (/** @type {LensView} */ view) => {
+    panel.section.hidden = !view.data;
+    if (!view.data || !view.map) return;
+    if (fold.open !== view.more) fold.open = view.more;
     facts.update(view);
+    if (!view.more) return;
+    showStrips(view);
     showSieve(view);
   };
   return { update };
 };
 
-export { lensGrid, lensMap, windowStarts };
+export { lensCell, lensHeads, lensMap, windowStarts };
