@@ -145,7 +145,8 @@ const mapPanel = (host, onCell, onUnfold) => {
     notice.textContent = value.notice;
     const { rows, cols, weights: values, allowed, truth } = value;
     const padding = value.padding.some(Boolean) ? value.padding : null;
-    map.update({ rows, cols, values, allowed, padding, truth, selected: { r: at.row, c: at.column } });
+    const name = ["Attention weights", value.place].filter(Boolean).join(", ");
+    map.update({ name, rows, cols, values, allowed, padding, truth, selected: { r: at.row, c: at.column } });
   };
   /** One cell's arithmetic in a line. */
   const explain = (/** @type {Board.AttentionValue} */ value) => {
