@@ -47,6 +47,7 @@ class AttentionView:
         layers: those that the lens offers, from 0; all where None.
         heads: likewise.
         theme: "auto" (what the reader's system is set to), "light" or "dark".
+        model: its name, for the pictures that are saved from the page.
     """
 
     maps: AttentionMaps
@@ -55,6 +56,7 @@ class AttentionView:
     layers: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
     theme: str = "auto"
+    model: str = ""
 
     def __post_init__(self):
         check_choice("theme", self.theme, THEMES)
@@ -149,6 +151,7 @@ class AttentionView:
             "query": query,
             "key": int(weights[query].argmax()),
             "title": self.title,
+            "origin": {"model": self.model, "weights": ""},
         }
 
     def to_html(self, **place) -> str:
@@ -269,7 +272,8 @@ def show_attention(
         max_bytes=max_bytes,
     )
     title = "an image" if model.main_input_name == "pixel_values" else _title_of(tokenizer, text, maps)
-    return AttentionView(maps, title, layers=layers, heads=heads, theme=theme)
+    name = Path(model.config.name_or_path).name or type(model).__name__  # of a folder its last part
+    return AttentionView(maps, title, layers=layers, heads=heads, theme=theme, model=name)
 
 
 def _title_of(tokenizer, text, maps: AttentionMaps) -> str:

@@ -58,4 +58,4 @@ def test_a_script_stands_behind_what_it_imports():
     joined = web.join_scripts(web.list_scripts())
     assert "import " not in re.sub(r"/\*.*?\*/|//.*", "", joined, flags=re.DOTALL)
     given = joined.index("Object.assign(hfAttn, { atNight")
-    assert given < joined.index("const { colourOf, onLook, themeOf } = hfAttn")
+    assert given < joined.index("const { colourOf, onLook, readTheme, themeOf } = hfAttn")

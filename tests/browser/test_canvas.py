@@ -16,7 +16,7 @@ from demos.tabs.try_it.tab import try_board
 from demos.ui import boards, notices
 from demos.ui.theme import THEME
 from hf_attn.viz import web
-from tests.support.browser import PATIENCE, find_free_port, listen
+from tests.support.browser import PATIENCE, choose_save, find_free_port, listen
 
 WORDS = ["the", "bank", "by", "the river"]
 EVIL = "<img src=x onerror=window.bad=1>"
@@ -181,7 +181,7 @@ def cell_point(page, board, row, col, at=0.5):
             const host = canvas.parentElement, {layout} = hfAttn.heatmapPaint;
             const o = {rows: labels, cols: labels, maxCell: 60};
             const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.themeOf(host), o);
-            return {x: box.x0 + (col + at) * box.cell, y: box.y0 + (row + at) * box.cell};
+            return {x: box.x0 + (col + at) * box.w, y: box.y0 + (row + at) * box.h};
         }""",
         [WORDS, row, col, at],
     )
@@ -276,7 +276,7 @@ def test_the_figures_of_a_row_are_its_entropy_and_its_weight_on_the_first_key(vi
 def test_the_svg_shows_the_same_labels_and_weights(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
     with page.expect_download() as download:
-        page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="SVG").click()
+        choose_save(page.locator("#explore .hf-glance + .hf-panel"), "SVG")
     svg = ElementTree.parse(download.value.path()).getroot()
     texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {"bank", "the␣river", "query", ": reads ↓", f"{weights[3, 1]:.2f}"[1:]} <= texts

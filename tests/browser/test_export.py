@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from hf_attn import attention_maps, load_checkpoint
 from hf_attn.checkpoints.save_load import BUNDLED
-from tests.support.browser import PATIENCE, expect_trained, listen
+from tests.support.browser import PATIENCE, choose_save, expect_trained, listen
 
 SOURCE = "153+391"
 INK = """canvas => {
@@ -31,7 +31,7 @@ def explore(chromium, served_app):
     complaints = listen(page)
     page.goto(served_app)
     page.get_by_role("tab", name="Explore", exact=True).click()
-    expect(heads(page).get_by_role("button", name="NPZ")).to_be_visible(timeout=PATIENCE)
+    expect(heads(page).get_by_role("button", name="Save")).to_be_visible(timeout=PATIENCE)
     yield page
     assert complaints == []
 
@@ -52,9 +52,9 @@ def head(page):
 
 
 def take(page, panel, name):
-    """The bytes that a button saves."""
+    """The bytes that the Save menu of a panel saves."""
     with page.expect_download() as download:
-        panel.get_by_role("button", name=name, exact=True).click()
+        choose_save(panel, name)
     assert download.value.suggested_filename.endswith(f".{name.lower()}")
     return download.value.path().read_bytes()
 
@@ -78,7 +78,10 @@ def opened(chromium, content, path, scheme="light"):
 def test_png_is_a_picture_and_svg_is_well_formed(explore, panel):
     png = take(explore, panel(explore), "PNG")
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    assert int.from_bytes(png[16:20], "big") > 200
+    assert [int.from_bytes(png[at : at + 4], "big") for at in (16, 20)] == [
+        2560,
+        1440,
+    ]  # a slide, twice as sharp
     svg = ElementTree.fromstring(take(explore, panel(explore), "SVG"))
     assert svg.tag == "{http://www.w3.org/2000/svg}svg"
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}path"))) > 40
@@ -134,7 +137,7 @@ def test_one_file_of_all_heads_is_the_lens(explore, chromium, tmp_path):
 
 def test_one_file_of_other_panels_holds_their_picture_and_their_numbers(explore, chromium, tmp_path):
     panel = explore.locator(".hf-panel", has=explore.get_by_role("heading", name="Singular values")).last
-    content = take(explore, panel.get_by_role("button", name="HTML").first.locator("xpath=.."), "HTML")
+    content = take(explore, panel.locator(".hf-takes").nth(1), "HTML")
     page = opened(chromium, content, tmp_path / "figure.html", "dark")
     pictures = page.locator("img:visible")
     assert pictures.count() >= 1
@@ -154,7 +157,9 @@ def test_the_table_of_head_roles_is_a_picture_too(explore):
     table = explore.locator(".hf-roles-table")
     shown = [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
     texts = texts_of(take(explore, table, "SVG"))
-    assert texts[: len(shown[0])] == table.locator("thead th").all_text_contents()[1:]
+    columns = table.locator("thead th").all_text_contents()[1:]
+    first = texts.index(columns[0])
+    assert texts[first : first + len(columns)] == columns
     assert [text for text in texts if re.fullmatch(r"[\d.]+", text)] == [
         text for row in shown for text in row
     ]
@@ -166,11 +171,13 @@ def test_what_is_left_without_each_head_is_a_picture_too(explore):
     asked.get_by_role("button", name="Without each head").click()
     expect(asked.get_by_role("button", name="Run on all heads again")).to_be_visible(timeout=PATIENCE)
     shown = asked.locator(".hf-left button").all_text_contents()
-    row = asked.locator(".hf-takes:visible")
+    row = asked.locator(".hf-takes:visible").last
     texts = texts_of(take(explore, row, "SVG"))
     assert [text for text in texts if text.isdigit()] == shown
     assert [text for text in texts if text.startswith("layer")] == ["layer 1", "layer 2"]
-    expect(row.get_by_role("button", name="Copy as Python")).to_be_visible()
+    row.get_by_role("button", name="Save").click()
+    expect(row.get_by_role("menuitem", name="Python")).to_be_visible()
+    explore.keyboard.press("Escape")
 
 
 def test_the_keyboard_reaches_what_sink_share_and_entropy_mean(explore):
@@ -191,8 +198,8 @@ def test_the_copied_lines_run_as_pasted_and_give_the_head_that_was_chosen(explor
     explore.context.grant_permissions(["clipboard-read", "clipboard-write"])
     heads(explore).get_by_role("button", name=re.compile("^layer 1, head 3", re.IGNORECASE)).click()
     expect(head(explore).locator("h2")).to_contain_text("Layer 1, head 3")
-    head(explore).get_by_role("button", name="Copy as Python").click()
-    expect(head(explore).get_by_role("button", name="Copied")).to_be_visible()
+    choose_save(head(explore), "Python")
+    expect(head(explore).get_by_role("status").get_by_text("Copied")).to_be_visible()
     pasted, scope = explore.evaluate("navigator.clipboard.readText()"), {}
     assert pasted == head(explore).locator(".hf-code:visible").text_content()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -209,7 +216,7 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
     heads(explore).get_by_role("button", name=re.compile("^layer 2, head 4", re.IGNORECASE)).click()
     panel = explore.locator(".hf-theory")
     expect(panel.locator("h2")).to_contain_text("layer 2, head 4")
-    panel.get_by_role("button", name="Copy as Python").first.click()
+    choose_save(panel, "Python")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(panel.locator(".hf-code:visible").text_content(), scope := {})
     shown = panel.locator("tbody tr", has_text="Effective rank").locator("td").nth(1)
@@ -217,10 +224,13 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
 
 
 NOT_YET = {"Validation accuracy", "Accuracy by length"}  # of Duel and Positions: nothing was trained there
-ROWS = """() => [...document.querySelectorAll(".hf-takes")].filter(row => row.offsetParent).map(row => [
-    row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim(),
-    [...row.querySelectorAll("button")].some(one => one.textContent === "Copy as Python" && one.offsetParent),
-])"""
+ROWS = """() => [...document.querySelectorAll(".hf-takes")].filter(row => row.offsetParent).map(row => {
+    row.querySelector("[aria-haspopup]").click();
+    const offered = [...row.querySelectorAll("[role=menuitem]")].filter(one => one.offsetParent);
+    row.querySelector("[aria-haspopup]").click();
+    const title = row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim();
+    return [title, offered.some(one => one.textContent.startsWith("Python"))];
+})"""
 
 
 @pytest.mark.slow  # tests/app/test_snippets.py runs the lines themselves
@@ -250,10 +260,105 @@ def test_whatever_can_be_taken_away_can_be_copied_as_python(chromium, served_app
     assert without <= NOT_YET
 
 
-def test_on_a_phone_the_buttons_wait_behind_one(explore):
+# ---------------------------------------------------------------- a picture that stands alone
+
+
+def slide_of(page, panel):
+    """The texts of a panel's SVG, each as it stands there, and the whole text."""
+    svg = take(page, panel, "SVG").decode()
+    return texts_of(svg), svg
+
+
+def test_a_saved_map_says_what_it_shows_where_it_comes_from_and_what_its_marks_mean(explore):
+    heads(explore).get_by_role("button", name=re.compile("^layer 2, head 1", re.IGNORECASE)).click()
+    canvas = head(explore).locator("canvas[tabindex]")
+    canvas.focus()
+    if not head(explore).locator(".hf-big").is_visible():
+        explore.keyboard.press("Enter")
+    explore.keyboard.press("Home")
+    texts, svg = slide_of(explore, head(explore))
+    assert 'width="1280" height="720"' in svg
+    assert "".join(texts[:4]) == "0 reads 1 1 with weight 0.000"
+    for part in ("attn-addition", "layer 2, head 1", "153+391 → 544"):
+        assert part in texts[4]
+    assert {"query", ": reads ↓", "key", ": is read →"} <= set(texts)
+    assert {"0", "1   weight; each row sums to 1", "known answer", "carried"} <= set(texts)
+    assert re.search(r"hf_attn \d+\.\d+\S* · trained, step 3\u202f000", " ".join(texts))
+    canvas.press("Escape")
+    texts, _ = slide_of(explore, head(explore))
+    assert texts[0] == "Layer 2, head 1"
+
+
+def test_a_saved_picture_is_light_whatever_the_page_is(explore):
+    _, day = slide_of(explore, head(explore))
+    explore.evaluate("document.body.classList.add('dark')")
+    _, night = slide_of(explore, head(explore))
+    explore.evaluate("document.body.classList.remove('dark')")
+    assert day == night
+
+
+def test_the_picture_of_all_heads_names_its_axes_and_its_scale(explore):
+    texts, _ = slide_of(explore, heads(explore))
+    assert texts[0] == "All heads at a glance"
+    assert {"head →", "layer ↓", "1   weight; each row sums to 1"} <= set(texts)
+    assert "in each map: rows are queries, columns keys" in texts
+
+
+def test_a_saved_page_s_picture_still_says_which_model_it_is(explore, chromium, tmp_path):
+    page = opened(chromium, take(explore, head(explore), "HTML"), tmp_path / "map.html")
+    page.wait_for_function("document.querySelector('canvas[tabindex]').width > 100")
+    texts, _ = slide_of(page, page.locator(".hf-panel"))
+    assert "attn-addition" in " ".join(texts)
+    assert any(text.endswith("trained, step 3\u202f000") for text in texts)
+
+
+# ---------------------------------------------------------------- the Save menu
+
+
+def test_the_save_menu_is_worked_by_keyboard_and_closes_with_the_focus_where_it_was(explore):
+    press = head(explore).get_by_role("button", name="Save", exact=True).first
+    menu = head(explore).get_by_role("menu", name="Save")
+    focused = "document.activeElement.textContent"
+    press.focus()
+    explore.keyboard.press("Enter")
+    expect(menu).to_be_visible()
+    expect(press).to_have_attribute("aria-expanded", "true")
+    assert explore.evaluate(focused).startswith("PNG")
+    explore.keyboard.press("ArrowDown")
+    assert explore.evaluate(focused).startswith("SVG")
+    explore.keyboard.press("ArrowUp")
+    explore.keyboard.press("ArrowUp")
+    assert explore.evaluate(focused).startswith("Python")
+    explore.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    expect(press).to_be_focused()
+    expect(press).to_have_attribute("aria-expanded", "false")
+    explore.keyboard.press("ArrowDown")
+    expect(menu).to_be_visible()
+    explore.locator("#explore-board .hf-glance h2").click()  # elsewhere
+    expect(menu).to_be_hidden()
+
+
+def test_a_closed_save_menu_is_no_stop_and_an_open_one_is_a_single_one(explore):
+    panel = head(explore)
+    panel.get_by_role("button", name="Show as table").first.focus()
+    explore.keyboard.press("Tab")
+    expect(panel.get_by_role("button", name="Save", exact=True).first).to_be_focused()
+    explore.keyboard.press("Tab")
+    after = explore.evaluate_handle("document.activeElement")
+    assert after.evaluate("one => one.closest('.hf-save')") is None
+    panel.get_by_role("button", name="Save", exact=True).first.click()
+    explore.keyboard.press("Tab")
+    expect(panel.get_by_role("menu")).to_be_hidden()
+    assert after.evaluate("one => one === document.activeElement")
+
+
+def test_on_a_phone_the_menu_lies_on_the_screen(explore):
     explore.set_viewport_size({"width": 390, "height": 800})
-    row = head(explore).locator(".hf-takes")
-    expect(row.get_by_role("button", name="CSV")).to_be_hidden()
-    row.get_by_role("button", name="Save").click()
-    expect(row.get_by_role("button", name="CSV")).to_be_visible()
+    for panel in (heads(explore), head(explore)):
+        panel.get_by_role("button", name="Save", exact=True).first.click()
+        box = panel.get_by_role("menu").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        explore.keyboard.press("Escape")
     explore.set_viewport_size({"width": 1280, "height": 900})

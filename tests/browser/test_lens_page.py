@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.viz.attention_view import AttentionView, show_attention
 from hf_attn.viz.draw_map import draw_map
-from tests.support.browser import PATIENCE, listen
+from tests.support.browser import PATIENCE, choose_save, listen
 from tests.support.native_models import build_native, build_vit
 
 EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
@@ -82,7 +82,7 @@ def test_the_frame_of_a_notebook_shows_the_lens_apart_from_the_notebook_s_own_st
     expect(frames.last.locator("h2").nth(1)).to_contain_text("encoder")
     expect(frames.first.locator("h2").nth(1)).to_contain_text("cross-attention")
     with page.expect_download() as download:
-        frames.last.get_by_role("button", name="SVG").first.click()
+        choose_save(frames.last.locator(".hf-glance + .hf-panel"), "SVG")
     assert "<svg" in download.value.path().read_text()
 
 
@@ -107,7 +107,7 @@ def test_some_layers_and_heads_keep_their_numbers_in_the_page_and_in_what_it_sav
 
     def saved(panel, name):
         with page.expect_download() as download:
-            panel.get_by_role("button", name=name, exact=True).click()
+            choose_save(panel, name)
         return download.value.suggested_filename, download.value.path().read_bytes()
 
     name, content = saved(page.locator(".hf-glance + .hf-panel"), "CSV")

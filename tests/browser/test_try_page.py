@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from hf_attn.generation.generate import temper
 from hf_attn.generation.strategies import STRATEGIES
-from tests.support.browser import open_tab, settle
+from tests.support.browser import choose_save, open_tab, settle
 
 SUM = "999+999"
 
@@ -145,7 +145,7 @@ def test_the_beam_tree_is_there_as_a_table_and_to_take_away(page):
     assert rows.first.text_content().startswith("11the beginning")
     panel.get_by_role("button", name="Hide table").click()
     with page.expect_download() as download:
-        panel.get_by_role("button", name="SVG").click()
+        choose_save(panel, "SVG")
     svg = download.value.path().read_text()
     assert svg.count("1998") == 0
     assert svg.count("stroke-dasharray") > 4

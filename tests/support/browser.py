@@ -137,6 +137,12 @@ def open_tab(chromium, address, name):
     assert complaints == []
 
 
+def choose_save(panel, name):
+    """Choose an entry of a panel's Save menu: "PNG", "Python", …"""
+    panel.get_by_role("button", name="Save", exact=True).first.click()
+    panel.get_by_role("menuitem", name=re.compile(f"^{name} ")).click()
+
+
 def expect_trained(page):
     """Wait until the run that Train shows has been measured at its end."""
     expect(page.locator("#note")).to_contain_text("held-out examples are right")

@@ -161,7 +161,9 @@ const mapPanel = (host, onCell, onUnfold) => {
     const { rows, cols, weights: values, allowed, truth } = value;
     const padding = value.padding.some(Boolean) ? value.padding : null;
     const maxCell = Math.min(CELL, Math.floor(TALL / Math.min(rows.length, MANY)));
-    map.update({ rows, cols, values, allowed, padding, truth, maxCell, selected: { r: at.row, c: at.column } });
+    const name = ["Attention weights", value.place].filter(Boolean).join(", ");
+    const selected = { r: at.row, c: at.column };
+    map.update({ name, rows, cols, values, allowed, padding, truth, maxCell, selected });
   };
   /** One cell's arithmetic in a line. */
   const explain = (/** @type {Board.AttentionValue} */ value) => {

@@ -94,18 +94,17 @@ const signedMap = (host, options) => {
   const [pictureHost, legendHost, spoken] = [el("div"), el("div", "hf-legend"), live()];
   host.append(pictureHost, legendHost, spoken.element);
   let box = null;
-  const picture = surface(pictureHost, o.name || "", (ctx, width, theme, size) => {
-    const laid = paintMap(ctx, width, theme, size, o, cells.hover);
-    if (width === pictureHost.clientWidth) box = laid;
-  });
-  const scale = surface(legendHost, "Colour scale", (ctx, width, theme, size) =>
-    paintLegend(ctx, width, theme, size, o),
-  );
+  const legend = (ctx, width, theme, size) => paintLegend(ctx, width, theme, size, o);
+  const paint = (ctx, width, theme, size) => {
+    box = paintMap(ctx, width, theme, size, o, cells.hover);
+  };
+  const picture = surface(pictureHost, o.name || "", paint, { legend });
+  const scale = surface(legendHost, "Colour scale", legend);
   const cells = mapCells(picture, o, { spoken, box: () => box, words: at => o.tell(at.r, at.c), page: 8 });
   const update = patch => {
     Object.assign(o, patch);
     cells.hover = null;
-    picture.relabel(`${o.name}: ${o.rows.length} rows by ${o.cols.length} columns`);
+    picture.relabel(`${o.name}: ${o.rows.length} rows by ${o.cols.length} columns`, o.name);
     picture.redraw();
     scale.redraw();
   };

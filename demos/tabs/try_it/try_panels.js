@@ -40,19 +40,19 @@ const answer = host => {
   const treeHost = el("div");
   const text = el("p", "hf-mono hf-astext");
   const tree = parseTree(treeHost);
-  const press = (words, what) => button(words, what, "");
-  const asText = press("Show as text", () => {
+  const showText = () => {
     text.hidden = !text.hidden;
     asText.textContent = text.hidden ? "Show as text" : "Hide text";
     asText.setAttribute("aria-expanded", String(!text.hidden));
-  });
+  };
+  const asText = button("Show as text", showText, "");
   asText.setAttribute("aria-expanded", "false");
   asText.dataset.opens = "text";
   text.hidden = true;
   panel.header.append(said.element);
   panel.body.append(written, treeHost, text);
-  const pictures = [press("PNG", () => tree.png("tree")), press("SVG", () => tree.svg("tree"))];
-  panel.footer.append(el("div", "hf-take", ...pictures, asText));
+  takeAway(panel, { picture: tree, file: () => "tree" });
+  panel.footer.append(el("div", "hf-take", asText));
 
   const draw = (/** @type {View} */ { passage, written: symbols = [], wrong }, /** @type {boolean} */ isClass) => {
     if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));

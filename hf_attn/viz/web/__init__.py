@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hf_attn import __version__
 from hf_attn.models.config_checks import check_choice
 
 FOLDER = Path(__file__).parent
@@ -48,7 +49,7 @@ def join_scripts(files: Iterable[Path]) -> str:
             them must have been loaded before.
     """
     waiting = {file.resolve(): file.read_text("utf-8") for file in files}
-    pieces = ['"use strict";\nwindow.hfAttn ||= {};']
+    pieces = [f'"use strict";\nwindow.hfAttn ||= {{}};\nhfAttn.version = "{__version__}";']
 
     def add(file: Path) -> None:
         if (text := waiting.pop(file, None)) is None:

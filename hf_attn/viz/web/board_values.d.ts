@@ -30,6 +30,12 @@ declare namespace Board {
     why: string;  // not all are shown
   }
 
+  /** Where the numbers come from. */
+  interface Origin {
+    model: string;
+    weights: string;
+  }
+
   /** All that the lens draws; what is shown first is chosen by kind, layer, head, query and key. */
   interface LensValue {
     kinds: Record<string, LensKind>;  // "encoder", "decoder", "cross"; empty: a model without attention
@@ -44,6 +50,7 @@ declare namespace Board {
     asks?: "cell"[];  // where query, key and value can be asked for
     window?: LensWindow;
     python?: string;
+    origin?: Origin;  // where no line of the page says it
   }
 
   /** A head of a long input that was asked for. */

@@ -9,7 +9,7 @@
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
-import { keepLines } from "../export/buttons.js";
+import { keepValue } from "./kept.js";
 
 const mounted = new Map(); // id → {name, board, element, draw, filled}
 const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
@@ -48,7 +48,7 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   const isAnswer = value => board.receive && value && "id" in value && Object.keys(value).length === 2;
   let value = null;
   one.draw = () => {
-    keepLines(element, value);
+    keepValue(element, value);
     board.update(veil(name, value));
     one.filled = value !== null && value !== undefined;
     settle(id);

@@ -1,12 +1,16 @@
 /* A canvas that follows its host's width, the theme and the pixel ratio.
 
-   const picture = surface(host, label, paint); picture.redraw()
-   paint(ctx, width, theme, size) measures first, calls size(w, h) once, then draws. The same paint also draws
-   the PNG and the SVG, so that what is saved is what is seen. */
+   const picture = surface(host, label, paint, {title, legend}); picture.redraw()
+   paint(ctx, width, theme, size, room) measures first, calls size(w, h) once, then draws. The same paint also draws
+   the PNG and the SVG, on a slide (slide.js): room {width, height} is what it may fill there, undefined on the page
+   title()  of that slide, parts that are texts or [text, name of a colour]; null for the panel's heading
+   legend(ctx, width, theme, size)  of that slide, where the page has it beside the picture
+   picture.relabel(label, name)  for the reader of the screen; name where the slide says it in other words */
 import { el, save } from "./dom.js";
 import { range } from "./format.js";
+import { HIGH, paintSlide, WIDE } from "./slide.js";
 import { drawSvg } from "./svg.js";
-import { colourOf, onLook, themeOf } from "./theme.js";
+import { colourOf, onLook, readTheme, themeOf } from "./theme.js";
 
 const drawings = new WeakMap(); // canvas → (colours) → the same picture as SVG
 
@@ -18,32 +22,27 @@ const resize = (canvas, width, height) => {
   else Object.assign(canvas, { width, height });
 };
 
-const surface = (host, label, paint) => {
+const SHARPNESS = 2; // of a slide's pixels
+const dayTheme = () => readTheme(document.documentElement);
+
+const surface = (host, label, paint, { title = null, legend = null } = {}) => {
   const canvas = el("canvas");
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", label);
   host.append(canvas);
   let asked = false;
   let width = 0;
-  const onto = (target, ratio, ground) => {
-    const ctx = target.getContext("2d");
-    const colours = themeOf(host);
-    paint(ctx, width, colours, (w, h) => {
-      resize(target, Math.round(w * ratio), Math.round(h * ratio));
-      ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-      if (ground) {
-        ctx.fillStyle = colours.panel;
-        ctx.fillRect(0, 0, w, h);
-      } else {
-        target.style.width = w + "px";
-        target.style.height = h + "px";
-      }
-    });
-  };
   const now = () => {
     asked = false;
     width ||= host.clientWidth; // later the observer says it: asking here would lay the page out once a canvas
-    if (width) onto(canvas, devicePixelRatio || 1, false);
+    if (!width) return;
+    const [ctx, ratio] = [canvas.getContext("2d"), devicePixelRatio || 1];
+    paint(ctx, width, themeOf(host), (w, h) => {
+      resize(canvas, Math.round(w * ratio), Math.round(h * ratio));
+      ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+      canvas.style.width = w + "px";
+      canvas.style.height = h + "px";
+    });
   };
   const redraw = () => {
     if (!asked) {
@@ -57,15 +56,33 @@ const surface = (host, label, paint) => {
     redraw();
   }).observe(host);
   onLook(canvas, redraw);
-  const png = name => {
-    const copy = el("canvas");
-    onto(copy, Math.max(2, devicePixelRatio || 1), true);
-    copy.toBlob(blob => save(name + ".png", blob));
+  let slideName = label;
+  const labelled = () => canvas.getAttribute("aria-label");
+  const slide = (ctx, theme) => {
+    paintSlide(ctx, theme, { host, name: slideName, paint, title, legend });
+    redraw(); // what is remembered of where things lie is of the slide now
   };
-  const drawn = colours => drawSvg(paint, width, colours, canvas.getAttribute("aria-label"));
-  drawings.set(canvas, drawn);
-  const svg = name => save(name + ".svg", new Blob([drawn(themeOf(host))], { type: "image/svg+xml" }));
-  return { canvas, redraw, png, svg, relabel: text => canvas.setAttribute("aria-label", text) };
+  const png = name => {
+    const paper = Object.assign(el("canvas"), { width: SHARPNESS * WIDE, height: SHARPNESS * HIGH });
+    const ctx = paper.getContext("2d");
+    ctx.scale(SHARPNESS, SHARPNESS);
+    slide(ctx, dayTheme());
+    paper.toBlob(blob => save(name + ".png", blob));
+  };
+  const paintPaper = (ctx, _, theme, size) => {
+    size(WIDE, HIGH);
+    slide(ctx, theme);
+  };
+  const svg = name => {
+    const text = drawSvg(paintPaper, WIDE, dayTheme(), labelled());
+    save(name + ".svg", new Blob([text], { type: "image/svg+xml" }));
+  };
+  drawings.set(canvas, colours => drawSvg(paint, width, colours, labelled()));
+  const relabel = (text, name = text) => {
+    slideName = name;
+    canvas.setAttribute("aria-label", text);
+  };
+  return { canvas, redraw, png, svg, relabel };
 };
 
 /** A frame [x, y, width, height, radius], cased in the panel's colour, so that it is seen on any cell. */

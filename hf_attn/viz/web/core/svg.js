@@ -4,7 +4,7 @@ const escaped = text =>
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are looked for
     .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd") // XML has no place for these
     .replace(/[&<>"]/g, c => `&#${c.charCodeAt(0)};`);
-const round = x => Math.round(x * 100) / 100;
+const round = x => Math.round(x * 1000) / 1000;
 const meter = document.createElement("canvas").getContext("2d");
 
 class SvgContext {
@@ -39,6 +39,9 @@ class SvgContext {
   }
   translate(x, y) {
     this.transform += `translate(${round(x)} ${round(y)})`;
+  }
+  scale(x, y) {
+    this.transform += `scale(${round(x)} ${round(y)})`;
   }
   rotate(angle) {
     this.transform += `rotate(${round((angle * 180) / Math.PI)})`;
@@ -112,4 +115,4 @@ const drawSvg = (paint, width, theme, label) => {
   );
 };
 
-export { drawSvg };
+export { drawSvg, SvgContext };

@@ -6,14 +6,18 @@ import { el } from "../core/dom.js";
 import { entropy, mean, range } from "../core/format.js";
 import { pooled, surface } from "../core/surface.js";
 import { colourOf, css, font } from "../core/theme.js";
+import { heatmapPaint } from "../plots/heatmap_paint.js";
 import { takeRow } from "./buttons.js";
 
-const [LARGEST, GAP, LEFT, TOP] = [96, 6, 20, 20];
+const NOTE = "in each map: rows are queries, columns keys";
+const [LARGEST, GAP, LEFT, TOP] = [96, 6, 58, 40];
 const MOST = 32; // cells on a side of a small map
 
-const paint = (ctx, width, theme, size, { maps, layers, heads: numbers, top }) => {
+const paint = (ctx, width, theme, size, { maps, layers, heads: numbers, top }, room) => {
   const heads = maps[0].length;
-  const side = Math.max(12, Math.min(LARGEST, Math.floor((width - LEFT) / heads) - GAP));
+  const fits = (length, many) => Math.floor(length / many) - GAP;
+  const largest = room ? fits(room.height - TOP, maps.length) : LARGEST;
+  const side = Math.max(12, Math.min(largest, fits(width - LEFT, heads)));
   size(LEFT + heads * (side + GAP), TOP + maps.length * (side + GAP));
   ctx.font = font(theme, 12);
   ctx.textAlign = "center";
@@ -22,9 +26,11 @@ const paint = (ctx, width, theme, size, { maps, layers, heads: numbers, top }) =
     ctx.fillStyle = theme["ink-3"];
     ctx.fillText(String(text), x, y);
   };
-  range(heads).forEach(h => put(numbers[h] + 1, LEFT + h * (side + GAP) + side / 2, TOP / 2));
+  put("head →", LEFT + 20, 10);
+  put("layer ↓", 24, TOP - 10);
+  range(heads).forEach(h => put(numbers[h] + 1, LEFT + h * (side + GAP) + side / 2, TOP - 10));
   maps.forEach((layer, l) => {
-    put(layers[l] + 1, LEFT / 2, TOP + l * (side + GAP) + side / 2);
+    put(layers[l] + 1, LEFT - 14, TOP + l * (side + GAP) + side / 2);
     layer.forEach((map, h) => {
       const small = pooled(map, Math.ceil(Math.max(map.length, map[0].length) / MOST));
       const [x0, y0] = [LEFT + h * (side + GAP), TOP + l * (side + GAP)];
@@ -57,9 +63,17 @@ const arraysOf = kinds => {
 const takeHeads = (panel, board) => {
   let shown = null;
   const host = el("div", "hf-unseen"); // the picture of the page is made of buttons; this one is only saved
-  const picture = surface(host, "Every head: rows are layers, columns are heads", (ctx, width, theme, size) => {
-    if (shown) paint(ctx, width, theme, size, shown.data);
-  });
+  const picture = surface(
+    host,
+    "Every head",
+    (ctx, width, theme, size, room) => {
+      if (shown) paint(ctx, width, theme, size, shown.data, room);
+    },
+    {
+      legend: (ctx, width, theme, size) =>
+        heatmapPaint.legend(ctx, width, theme, { most: shown.data.top, note: NOTE }, size),
+    },
+  );
   picture.canvas.setAttribute("aria-hidden", "true");
   panel.body.append(host);
   const places = maps => maps.flatMap((layer, l) => layer.map((map, h) => ({ map, l, h })));
@@ -67,6 +81,7 @@ const takeHeads = (panel, board) => {
   const most = map => Math.max(...map.map(row => Math.max(...row)));
   const take = takeRow({
     picture,
+    of: "every head",
     file: () => `attention-${shown?.kind ?? "none"}-all-heads`,
     lines: () => [
       ["layer, head", "mean entropy in bits", "largest weight"],
@@ -87,6 +102,7 @@ const takeHeads = (panel, board) => {
     shown = data && { data, kind };
     panel.footer.hidden = !data || !board.whole();
     if (!data) return;
+    picture.relabel(`Every head of the ${kind} attention`);
     picture.redraw();
     take.refresh();
   };

@@ -1,8 +1,9 @@
 /* What a saved page does once it is there: openPage(kind, value), both as `pageOf` in single_page.js has them. */
 import { buildPanel, el } from "../core/dom.js";
+import { keepValue } from "../core/kept.js";
 import { explore_board } from "../lens/explore_board.js";
 import { mapView } from "../plots/long_heatmap.js";
-import { keepLines, numbersTable } from "./buttons.js";
+import { numbersTable } from "./buttons.js";
 
 const open = {
   lens: (main, value) => {
@@ -39,7 +40,7 @@ const openPage = (kind, value) => {
   dark.addEventListener("change", dress);
   dress();
   const main = document.querySelector("main");
-  keepLines(main, value);
+  keepValue(main, value);
   open[kind](main, value);
 };
 

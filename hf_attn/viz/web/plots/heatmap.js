@@ -17,7 +17,7 @@
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
    Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (long_heatmap.js). */
 import { el, live } from "../core/dom.js";
-import { named, number, shown } from "../core/format.js";
+import { count, named, number, shown } from "../core/format.js";
 import { surface } from "../core/surface.js";
 import { numbersTable, takeRow } from "../export/buttons.js";
 import { heatmapPaint } from "./heatmap_paint.js";
@@ -30,6 +30,16 @@ const words = (o, { r, c }) => {
   if (o.padding?.[c]) return [`${query} may not read ${key}`, "padding"];
   if (!heatmapPaint.readable(o, r, c)) return [`${query} may not read ${key}`, "masked"];
   return [`${query} reads ${key}`, "weight " + number(o.values[r][c], 3)];
+};
+
+/** The chosen cell in words: the title of a slide. */
+const sentence = o => {
+  if (!o.selected) return null;
+  const { r, c } = o.selected;
+  const [query, key] = [nameOf(o, "row", r), nameOf(o, "col", c)];
+  const reads = heatmapPaint.readable(o, r, c);
+  const end = reads ? ` with weight ${number(o.values[r][c], 3)}` : "";
+  return [[query, "query"], reads ? " reads " : " may not read ", [key, "key"], end];
 };
 
 /** The same numbers as a table with row and column headers. */
@@ -71,8 +81,7 @@ const fader = redraw => {
 const SAVED = ["rows", "cols", "values", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
 
 /** What the legend hangs on. */
-const legendOf = ({ most, sums, truth }) =>
-  JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
+const legendOf = ({ most, sums, truth, allowed, padding }) => JSON.stringify([most, sums, truth, allowed, padding]);
 
 /* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
 const laidOut = o => {
@@ -92,17 +101,25 @@ const heatmap = (host, options) => {
   host.append(pictureHost, legendHost, spoken.element);
   const layout = laidOut(o);
   let box = null;
+  /** The map's name, and which part of it a window shows. */
+  const slideName = () => {
+    const part = (names, of) =>
+      `${names[0].split(" ").at(-1)} to ${names.at(-1).split(" ").at(-1)} of ${count(of.length)}`;
+    if (!o.whole) return o.name;
+    return `${o.name}; queries ${part(o.rowNames, o.whole.rows)}, keys ${part(o.colNames, o.whole.cols)}`;
+  };
   const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
-  const picture = surface(pictureHost, label(), (ctx, width, theme, size) => {
-    const plan = layout(ctx, width, theme);
+  const paint = (ctx, width, theme, size, room) => {
+    const plan = room ? heatmapPaint.layout(ctx, width, theme, o, room) : layout(ctx, width, theme);
     size(Math.min(width, plan.width), plan.height);
+    if (room) return heatmapPaint.paint(ctx, theme, plan, o, o.values, null);
     heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), cells.hover);
-    if (width === pictureHost.clientWidth) box = { ...plan, w: plan.cell, h: plan.cell };
-  });
+    box = plan;
+  };
+  const legend = (ctx, width, theme, size) => heatmapPaint.legend(ctx, width, theme, o, size);
+  const picture = surface(pictureHost, label(), paint, { title: () => sentence(o), legend });
   const fade = fader(picture.redraw);
-  const scale = surface(legendHost, "Colour scale from 0 to 1", (ctx, width, theme, size) =>
-    heatmapPaint.legend(ctx, width, theme, o, size),
-  );
+  const scale = surface(legendHost, "Colour scale from 0 to 1", legend);
   const onKey = (event, choose) => {
     if (event.key === "Escape" && o.selected) choose(null);
     else if (event.key === "Enter") {
@@ -123,7 +140,7 @@ const heatmap = (host, options) => {
     Object.assign(o, patch);
     if (cells.hover?.r >= o.rows.length || cells.hover?.c >= o.cols.length) cells.hover = null;
     fade.start(before, o.values);
-    picture.relabel(label());
+    picture.relabel(label(), slideName());
     picture.redraw();
     if (legendOf(o) !== told) scale.redraw();
     take?.refresh();
@@ -146,7 +163,16 @@ const heatmap = (host, options) => {
 
   /** Buttons that take the map away, named file; `more` as takeRow takes it, where other weights belong to it. */
   const exports = (file, more = {}) => {
-    const given = { picture, file, lines, arrays, page: page(file), caption: () => o.name, table: () => table(o) };
+    const given = {
+      of: "this map",
+      picture,
+      file,
+      lines,
+      arrays,
+      page: page(file),
+      caption: () => o.name,
+      table: () => table(o),
+    };
     take = takeRow({ ...given, ...more });
     host.append(take.below);
     return take.row;

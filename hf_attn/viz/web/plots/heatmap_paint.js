@@ -2,7 +2,8 @@
    picture on the page, the PNG and the SVG. See heatmap.js for the options. */
 import { clip, range, shown, weight } from "../core/format.js";
 import { casedFrame } from "../core/surface.js";
-import { colourOf, css, font, numberOn } from "../core/theme.js";
+import { colourOf, css, drawText, font, numberOn } from "../core/theme.js";
+import { paintLegend } from "./legend.js";
 
 const ROLES = { query: ": reads ↓", key: ": is read →" };
 const text = label => clip(shown(label));
@@ -14,7 +15,10 @@ const measure = (ctx, theme, labels) => {
   return labels.map(label => ctx.measureText(text(label)).width);
 };
 
-const layout = (ctx, width, theme, o) => {
+/** On a slide, which says what room there is, cells are as large as they fit, and wider than high. */
+const LARGEST = { wide: 76, high: 42, ratio: 1.8 };
+
+const layout = (ctx, width, theme, o, room) => {
   const [rowWidths, colWidths] = [measure(ctx, theme, o.rows), measure(ctx, theme, o.cols)];
   const [n, m, widest] = [o.cols.length, o.rows.length, Math.max(...colWidths)];
   ctx.font = font(theme, 12, 600);
@@ -22,43 +26,48 @@ const layout = (ctx, width, theme, o) => {
   const gutter = Math.max(...rowWidths) + 18;
   const oneLine = width < 420 && gutter < 60; // narrow map, short tokens: both axis names on one line above
   const x0 = Math.ceil(oneLine ? gutter : Math.max(gutter, title));
-  const fit = over => Math.max(4, Math.min(o.maxCell, Math.floor((width - x0 - over - 1) / n)));
+  const high = y0 => (room ? Math.min(LARGEST.high, (room.height - y0 - 2) / m) : Infinity);
+  const largest = room ? Math.min(LARGEST.wide, LARGEST.ratio * high(50)) : o.maxCell;
+  const free = over => (width - x0 - over - 1) / n;
+  const fit = over => (room ? Math.min(largest, free(over)) : Math.max(4, Math.min(largest, Math.floor(free(over)))));
   const last = n - 1;
   const gap = c => (colWidths[c - 1] + colWidths[c]) / 2 + 6; // between the middles of a label and the one before
   // a first and a last label wider than the others ("start", "end") move outwards, if those have room without them
   const outwards = cell => (n < 3 ? [0, 0] : [gap(1), gap(last)].map(wanted => Math.max(0, wanted - cell)));
   const beyond = cell => Math.ceil(Math.max(0, outwards(cell)[1] + (colWidths[last] - cell) / 2));
   let over = beyond(fit(0));
-  let cell = fit(over);
+  let w = fit(over);
   const crowded =
-    (n === 2 && gap(1) > cell) ||
-    range(Math.max(0, n - 3)).some(i => gap(i + 2) > cell) ||
-    colWidths[0] / 2 + outwards(cell)[0] + 4 > x0 + cell / 2;
+    (n === 2 && gap(1) > w) ||
+    range(Math.max(0, n - 3)).some(i => gap(i + 2) > w) ||
+    colWidths[0] / 2 + outwards(w)[0] + 4 > x0 + w / 2;
   const slanted = crowded && widest > 12; // all slanted or none; never on end
-  if (!slanted) over = beyond(cell);
+  if (!slanted) over = beyond(w);
   else {
     // the last slanted label needs room on the right
-    over = Math.max(0, ...colWidths.map((w, c) => (w + 12) * 0.707 - (n - c - 0.5) * cell));
-    cell = fit(over);
+    over = Math.max(0, ...colWidths.map((wide, c) => (wide + 12) * 0.707 - (n - c - 0.5) * w));
+    w = fit(over);
   }
-  const everyC = slanted ? Math.ceil(17 / cell) : crowded ? Math.ceil((widest + 4) / cell) : 1;
+  const everyC = slanted ? Math.ceil(17 / w) : crowded ? Math.ceil((widest + 4) / w) : 1;
   const y0 = slanted ? 40 + Math.ceil(widest * 0.707) : 50;
+  const h = room ? Math.min(high(y0), 1.2 * w) : w;
   return {
     x0,
     y0,
     n,
     m,
-    cell,
+    w,
+    h,
     slanted,
     oneLine,
     title,
     everyC,
-    outwards: slanted ? [0, 0] : outwards(cell),
-    everyR: Math.ceil(14 / cell),
-    gap: cell >= 18 ? 1 : 0,
-    radius: cell >= 24 ? 2 : 0,
-    width: Math.ceil(x0 + n * cell + over) + 1,
-    height: y0 + m * cell + 2,
+    outwards: slanted ? [0, 0] : outwards(w),
+    everyR: Math.ceil(14 / h),
+    gap: h >= 18 ? 1 : room ? -0.4 : 0, // small cells of a slide lie over one another: nothing shines between them
+    radius: h >= 24 ? 2 : 0,
+    width: Math.ceil(x0 + n * w + over) + 1,
+    height: y0 + m * h + 2,
   };
 };
 
@@ -101,11 +110,11 @@ const colLabel = (ctx, theme, box, o, c, state) => {
   const w = ctx.measureText(label).width;
   ctx.save();
   if (box.slanted) {
-    ctx.translate(box.x0 + (c + 0.5) * box.cell - 3, box.y0 - 8);
+    ctx.translate(box.x0 + (c + 0.5) * box.w - 3, box.y0 - 8);
     ctx.rotate(-Math.PI / 4);
   } else {
     const shift = c === 0 ? -box.outwards[0] : c === box.n - 1 ? box.outwards[1] : 0;
-    ctx.translate(box.x0 + (c + 0.5) * box.cell - w / 2 - box.gap / 2 + shift, box.y0 - 12);
+    ctx.translate(box.x0 + (c + 0.5) * box.w - w / 2 - box.gap / 2 + shift, box.y0 - 12);
   }
   const tall = box.slanted ? 16 : 20; // slanted, its neighbours stand 12 px away
   if (state === "chosen") pill(ctx, theme["key-soft"], -4, 4 - tall + (tall - 16) / 2, w + 8, tall);
@@ -119,7 +128,7 @@ const colLabel = (ctx, theme, box, o, c, state) => {
 
 const rowLabel = (ctx, theme, box, o, r, state) => {
   const label = text(o.rows[r]);
-  const y = box.y0 + (r + 0.5) * box.cell;
+  const y = box.y0 + (r + 0.5) * box.h;
   ctx.font = font(theme, 13, state ? 600 : 500);
   const w = ctx.measureText(label).width;
   if (state === "chosen") pill(ctx, theme["query-soft"], box.x0 - 15 - w, y - 10, w + 10, 20);
@@ -143,83 +152,82 @@ const labels = (ctx, theme, box, o, hover) => {
 
 const readable = (o, r, c) => !o.padding?.[c] && (!o.allowed || o.allowed[r][c]);
 
-const hatch = (ctx, theme, x, y, s, radius) => {
+const hatch = (ctx, theme, x, y, w, h, radius) => {
   ctx.save();
   ctx.beginPath();
-  ctx.roundRect(x, y, s, s, radius);
+  ctx.roundRect(x, y, w, h, radius);
   ctx.fillStyle = theme.sunken;
   ctx.fill();
   ctx.clip();
   ctx.strokeStyle = theme["line-strong"];
   ctx.lineWidth = 1;
   ctx.beginPath();
-  for (let k = -s; k < s; k += 7) {
-    ctx.moveTo(x + k, y + s);
-    ctx.lineTo(x + k + s, y);
+  for (let k = -h; k < w; k += 7) {
+    ctx.moveTo(x + k, y + h);
+    ctx.lineTo(x + k + h, y);
   }
   ctx.stroke();
   ctx.restore();
 };
 
+/** Where a cell lies: [x, y, width, height]. */
+const placeOf = (box, r, c) => [box.x0 + c * box.w, box.y0 + r * box.h, box.w - box.gap, box.h - box.gap];
+
 const cellOf = (ctx, theme, box, o, values, r, c) => {
-  const [x, y, s] = [box.x0 + c * box.cell, box.y0 + r * box.cell, box.cell - box.gap];
+  const [x, y, w, h] = placeOf(box, r, c);
   if (!readable(o, r, c)) {
-    hatch(ctx, theme, x, y, s, box.radius);
+    hatch(ctx, theme, x, y, w, h, box.radius);
     return;
   }
   const rgb = colourOf(theme, values[r][c], o.most);
   const value = o.values[r][c];
   ctx.beginPath();
-  ctx.roundRect(x, y, s, s, box.radius);
+  ctx.roundRect(x, y, w, h, box.radius);
   ctx.fillStyle = css(rgb);
   ctx.fill();
-  if (box.cell < 27 || (box.n > 12 && value < 0.05)) return; // many keys: the small numbers would only be noise
+  if (box.w < 27 || box.h < 15 || (box.n > 12 && value < 0.05)) return; // many keys: small numbers would be noise
   const bold = o.selected?.r === r && o.selected?.c === c;
-  ctx.font = font(theme, box.cell >= 38 ? 13 : 12, bold ? 700 : 400);
+  ctx.font = font(theme, box.w >= 38 ? 13 : 12, bold ? 700 : 400);
   ctx.fillStyle = numberOn(theme, rgb);
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
-  ctx.fillText(weight(value), x + s / 2, y + s / 2 + 1);
+  ctx.fillText(weight(value), x + w / 2, y + h / 2 + 1);
 };
 
 const ring = (ctx, theme, box, o, values, r, c) => {
   // in the colour a number would have there
-  const s = box.cell - box.gap;
-  const thick = box.cell >= 24;
+  const [x, y, w, h] = placeOf(box, r, c);
+  const thick = h >= 24;
+  const inset = Math.min(thick ? 4 : 1.5, h / 2 - 1);
   ctx.strokeStyle = readable(o, r, c) ? numberOn(theme, colourOf(theme, values[r][c], o.most)) : theme.ink;
   ctx.lineWidth = thick ? 1.75 : 1.25;
   ctx.setLineDash(o.truth[r][c] === 2 ? [2, 3.5] : []);
   ctx.beginPath();
-  ctx.arc(
-    box.x0 + c * box.cell + s / 2,
-    box.y0 + r * box.cell + s / 2,
-    Math.max(1, s / 2 - (thick ? 4 : 1.5)),
-    0,
-    2 * Math.PI,
-  );
+  const left = inset + Math.max(0, (w - h) / 6); // around the number of a wide cell
+  ctx.roundRect(x + left, y + inset, w - 2 * left, h - 2 * inset, h / 2 - inset);
   ctx.stroke();
   ctx.setLineDash([]);
 };
 
-const rowFrame = (ctx, theme, box, r) => {
-  const [wide, tall] = [box.n * box.cell + 2 - box.gap, box.cell - box.gap + 2];
-  casedFrame(ctx, theme, [box.x0 - 1, box.y0 + r * box.cell - 1, wide, tall, 3], theme.query, 1.25);
+/** The frame of the cells from [r, c] on, so many wide and high. */
+const frameOf = (box, r, c, wide, high) => {
+  const [x, y] = placeOf(box, r, c);
+  return [x - 1, y - 1, wide * box.w + 2 - box.gap, high * box.h + 2 - box.gap, 3];
 };
+const rowFrame = (ctx, theme, box, r) => casedFrame(ctx, theme, frameOf(box, r, 0, box.n, 1), theme.query, 1.25);
 
 const chosen = (ctx, theme, box, { r, c }) => {
-  const s = box.cell - box.gap;
-  const [x, y] = [box.x0 + c * box.cell - 1, box.y0 + r * box.cell - 1];
   rowFrame(ctx, theme, box, r);
-  casedFrame(ctx, theme, [x, box.y0 - 1, s + 2, box.m * box.cell + 2 - box.gap, 3], theme.key, 1.25);
-  casedFrame(ctx, theme, [x, y, s + 2, s + 2, 3], theme.ink, 2);
+  casedFrame(ctx, theme, frameOf(box, 0, c, 1, box.m), theme.key, 1.25);
+  casedFrame(ctx, theme, frameOf(box, r, c, 1, 1), theme.ink, 2);
 };
 
 const hovered = (ctx, theme, box, { r, c }) => {
-  const s = box.cell - box.gap;
+  const [x, y, w, h] = placeOf(box, r, c);
   ctx.lineWidth = 1.5;
   ctx.strokeStyle = theme.ink;
   ctx.beginPath();
-  ctx.roundRect(box.x0 + c * box.cell - 0.5, box.y0 + r * box.cell - 0.5, s + 1, s + 1, 3);
+  ctx.roundRect(x - 0.5, y - 0.5, w + 1, h + 1, 3);
   ctx.stroke();
 };
 
@@ -236,43 +244,42 @@ const paint = (ctx, theme, box, o, values, hover) => {
   if (hover) hovered(ctx, theme, box, hover);
 };
 
-/* ---- the scale, with its ends named ---- */
+/* ---- the scale, with its ends named, and what the marks mean ---- */
 
-const marks = (ctx, theme, o, x, y) => {
-  const one = (left, dash, word) => {
-    ctx.strokeStyle = theme.ink;
-    ctx.lineWidth = 1.75;
-    ctx.setLineDash(dash);
-    ctx.beginPath();
-    ctx.arc(left + 6, y - 4, 6, 0, 2 * Math.PI);
-    ctx.stroke();
-    ctx.setLineDash([]);
-    ctx.fillText(word, left + 18, y);
-    return left + 34 + ctx.measureText(word).width;
-  };
-  const next = one(x, [], "known answer");
-  if (o.truth.some(row => row.includes(2))) one(next, [2, 3], "needed for the carry");
+const BARS = { narrow: 88, wide: 132 }; // how long the scale is
+
+/** A mark as in the map, beside its words. */
+const markOf = (ctx, theme, dash, x, y) => {
+  ctx.strokeStyle = theme.ink;
+  ctx.lineWidth = 1.75;
+  ctx.setLineDash(dash);
+  ctx.beginPath();
+  ctx.arc(x + 6, y, 6, 0, 2 * Math.PI);
+  ctx.stroke();
+  ctx.setLineDash([]);
 };
-
-const legend = (ctx, width, theme, o, size) => {
-  const bar = Math.min(168, width * 0.45);
-  const below = o.truth && width < 400;
-  size(width, below ? 62 : 36);
-  for (const i of range(Math.round(bar))) {
+const scaleOf = (ctx, theme, bar, x, y) => {
+  drawText(ctx, theme, "0", x, y, { colour: theme["ink-2"] });
+  for (const i of range(bar)) {
     ctx.fillStyle = css(colourOf(theme, i / bar));
-    ctx.fillRect(i, 0, 1.5, 10);
+    ctx.fillRect(x + 13 + i, y - 5, i < bar - 1 ? 1.5 : 1, 10);
   }
-  ctx.font = font(theme, 12);
-  ctx.fillStyle = theme["ink-3"];
-  ctx.textBaseline = "alphabetic";
-  [0, o.most / 2, o.most].forEach((value, i) => {
-    ctx.textAlign = ["left", "center", "right"][i];
-    ctx.fillText(String(Math.round(value * 1000) / 1000), (bar * i) / 2, 25);
-  });
-  ctx.textAlign = "left";
-  const note = o.most < 1 ? `; scale ends at ${o.most}` : o.sums === false || width < 400 ? "" : "; each row sums to 1";
-  ctx.fillText("weight" + note, bar + 12, 9.5);
-  if (o.truth) marks(ctx, theme, o, below ? 1 : bar + 12, below ? 52 : 30);
+};
+const legend = (ctx, width, theme, o, size) => {
+  const end = String(Math.round(o.most * 1000) / 1000);
+  const sums = o.most < 1 || o.sums === false ? "" : "; each row sums to 1";
+  const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
+  const has = kind => o.truth?.some(row => row.includes(kind));
+  const hidden = o.allowed?.some(row => row.some(may => !may)) || o.padding?.some(Boolean);
+  const bar = width < 520 ? BARS.narrow : BARS.wide;
+  const parts = [
+    [bar + 20, `${end}   weight${sums}`, (x, y) => scaleOf(ctx, theme, bar, x, y)],
+    has(1) && [19, "known answer", ring([])],
+    has(2) && [19, "needed for the carry", ring([2, 3])],
+    hidden && [20, "may not be read", (x, y) => hatch(ctx, theme, x, y - 6, 12, 12, 2)],
+    o.note && [0, o.note, () => {}],
+  ];
+  paintLegend(ctx, width, theme, size, parts.filter(Boolean));
 };
 
 const heatmapPaint = { layout, paint, legend, readable };

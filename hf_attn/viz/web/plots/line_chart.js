@@ -20,6 +20,7 @@ import { clamp, count, number, percent, range } from "../core/format.js";
 import { surface } from "../core/surface.js";
 import { DASHES, drawText, font } from "../core/theme.js";
 import { tip } from "../core/tooltip.js";
+import { paintLegend } from "./legend.js";
 
 const lastBefore = (points, x) => points.findLast(([at]) => at <= x) ?? null;
 /** The upright scale of an accuracy. */
@@ -173,6 +174,8 @@ const sentence = (ctx, theme, o, box) => {
   ctx.fillText(o.empty, x, y);
 };
 
+const ABOVE = 20; // of a slide's chart: the name of its upright axis
+
 const lineChart = (host, options) => {
   const o = {
     height: 148,
@@ -194,15 +197,33 @@ const lineChart = (host, options) => {
   let box = null;
   const keys = el("div", "hf-keys");
   o.keys?.append(keys);
-  const picture = surface(host, o.name, (ctx, width, theme, size) => {
-    size(width, o.height);
+  const draw = (ctx, width, theme, o) => {
     box = place(o, width);
     grid(ctx, theme, o, box);
     if (o.mark) rule(ctx, theme, o, box);
     [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s)); // this run on top
     if (!o.series[0]?.points.length && o.empty) sentence(ctx, theme, o, box);
     if (o.cursor !== null) cursor(ctx, theme, o, box);
-  });
+  };
+  const paint = (ctx, width, theme, size, room) => {
+    size(width, room ? room.height : o.height);
+    if (!room) return draw(ctx, width, theme, o);
+    drawText(ctx, theme, o.name.split(/ by |[:,;] /)[0], 0, 10, {}); // the upright axis
+    ctx.translate(0, ABOVE);
+    draw(ctx, width, theme, { ...o, showX: true, xTicks: 8, height: room.height - ABOVE });
+  };
+  const legend = (ctx, width, theme, size) => {
+    const mark = s => (x, y) => {
+      ctx.strokeStyle = theme[s.colour];
+      ctx.lineWidth = s.dash ? 1.75 : 2.5;
+      ctx.setLineDash(DASHES[s.dash || 0]);
+      straight(ctx, x, y, x + 28, y);
+      ctx.setLineDash([]);
+    };
+    const parts = o.series.map(s => [36, s.name, mark(s)]);
+    paintLegend(ctx, width, theme, size, parts);
+  };
+  const picture = surface(host, o.name, paint, { legend });
   const canvas = picture.canvas;
   if (o.onCursor) canvas.tabIndex = 0;
   const stepAt = event => {

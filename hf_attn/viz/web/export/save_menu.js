@@ -1,0 +1,79 @@
+/* One button that opens a menu: arrows move in it, Escape, Tab and a click elsewhere close it.
+
+   saveMenu(rows)   the button with its menu; rows {name, note, act, group, shown()}: what stands in the menu, what it
+   does, under which small heading, and whether it is there now */
+import { button, el } from "../core/dom.js";
+
+const saveMenu = rows => {
+  const menu = el("div", "hf-save-menu");
+  const press = button("Save", () => (menu.hidden ? open() : close()), "");
+  const box = el("div", "hf-save", press, menu);
+  const items = rows.map(({ name, note, act }) => {
+    const choose = () => {
+      close();
+      press.focus();
+      act();
+    };
+    const item = button("", choose, "");
+    item.append(el("b", "", name), " ", el("span", "", note));
+    item.setAttribute("role", "menuitem");
+    item.tabIndex = -1;
+    return item;
+  });
+  menu.setAttribute("role", "menu");
+  menu.setAttribute("aria-label", "Save");
+  menu.hidden = true;
+  press.setAttribute("aria-haspopup", "menu");
+  press.setAttribute("aria-expanded", "false");
+
+  /** The items in their order; those of a group stand under its heading. */
+  const groups = [...new Set(rows.map(row => row.group))].map(name => {
+    const own = items.filter((_, i) => rows[i].group === name);
+    if (!name) return el("div", "", ...own);
+    const group = el("div", "", Object.assign(el("span", "", name), { ariaHidden: "true" }), ...own);
+    group.setAttribute("aria-label", name);
+    return group;
+  });
+  for (const group of groups) group.setAttribute("role", "group");
+  menu.append(...groups);
+
+  const there = () => items.filter(item => !item.hidden);
+  const outside = event => {
+    if (!box.contains(event.target)) close();
+  };
+  const open = () => {
+    rows.forEach(({ shown }, i) => (items[i].hidden = Boolean(shown) && !shown()));
+    for (const group of groups) group.hidden = !there().some(item => group.contains(item));
+    menu.hidden = false;
+    const { right } = box.getBoundingClientRect();
+    menu.classList.toggle("rightwards", right < menu.offsetWidth + 8);
+    press.setAttribute("aria-expanded", "true");
+    document.addEventListener("pointerdown", outside, true);
+    there()[0].focus();
+  };
+  const close = () => {
+    menu.hidden = true;
+    press.setAttribute("aria-expanded", "false");
+    document.removeEventListener("pointerdown", outside, true);
+  };
+  press.addEventListener("keydown", event => {
+    if (event.key !== "ArrowDown" || !menu.hidden) return;
+    event.preventDefault();
+    open();
+  });
+  menu.addEventListener("keydown", event => {
+    const [all, at] = [there(), there().indexOf(document.activeElement)];
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    if (event.key === "Tab" || event.key === "Escape") {
+      press.focus(); // from there Tab goes on
+      close();
+    }
+    if (event.key === "Escape") event.stopPropagation();
+    if (to === undefined) return;
+    event.preventDefault();
+    all.at(to % all.length).focus();
+  });
+  return box;
+};
+
+export { saveMenu };
