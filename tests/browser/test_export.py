@@ -312,6 +312,24 @@ def test_a_saved_page_s_picture_still_says_which_model_it_is(explore, chromium, 
     assert any(text.endswith("trained, step 3\u202f000") for text in texts)
 
 
+SPACED = """all => {
+    const one = all.find(one => one.textContent === " reads ");
+    const [wide, start] = [one.getComputedTextLength(), one.getStartPositionOfChar(0).x];
+    return [start + wide, one.nextElementSibling.getStartPositionOfChar(0).x];
+}"""
+
+
+def test_the_words_of_a_title_stand_apart_in_the_svg_as_a_browser_draws_it(explore, chromium):
+    canvas = head(explore).locator("canvas[tabindex]")
+    canvas.focus()
+    canvas.press("Home")
+    page = chromium.new_page()
+    page.set_content(take(explore, head(explore), "SVG").decode())
+    end, next_word = page.locator("text").evaluate_all(SPACED)
+    page.close()
+    assert end == pytest.approx(next_word, abs=1)
+
+
 # ---------------------------------------------------------------- the Save menu
 
 
@@ -362,3 +380,16 @@ def test_on_a_phone_the_menu_lies_on_the_screen(explore):
         assert box["x"] + box["width"] <= 390
         explore.keyboard.press("Escape")
     explore.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_finger_has_44_pixels_for_each_row_of_the_menu(chromium, served_app):
+    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(served_app)
+    panel = page.locator("#attention-board .hf-map-panel")
+    panel.get_by_role("button", name="Save", exact=True).tap()
+    boxes = [one.bounding_box() for one in panel.get_by_role("menuitem").all()]
+    context.close()
+    assert len(boxes) == 6
+    assert all(box["height"] >= 44 and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long  # importing all that the app and the command line
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = {
-    "generate --help": ("epsilon: drawn", "--epsilon", "(default: 0.05)", "0.0<=x<=1.0"),
+    "generate --help": ("epsilon: Epsilon", "--epsilon", "(default: 0.05)", "0.0<=x<=1.0"),
     "generate model_cards/attn-copy '7 3 2' --strategy epsilon --epsilon 0.3 --seed 5": ("7 3 2", "right"),
     "train --help": ("adamw, adafactor, sgd",),
     "train copy --steps 2 --set max_length=4 --set optimizer=sgd --set hidden_size=16": ("2 steps in",),

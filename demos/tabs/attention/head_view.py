@@ -105,7 +105,7 @@ class HeadView:
         told, likeliest = self.told, self.read.result["likeliest"]
         if likeliest and row < len(likeliest["rows"]) - 1:
             told = story.tell_next(likeliest, self.head.rows[row], row)
-        told = [*told, *story.tell_cell(self.head, self.cell, writes=self.writes, is_changed=changed)]
+        told = [*told, *story.tell_row(self.head, row, writes=self.writes, is_changed=changed)]
         if self.read.swap is not None:
             return [*told, ("i", " Change the word: "), ("button", self.read.swap[0])]
         length = sum(len(part if isinstance(part, str) else part[1]) for part in told)

@@ -97,12 +97,10 @@ def tell_removal(opened: LoadedModel, text: str) -> list[Part]:
     return [*named, f"the same, {formatting.percent(removal.remaining[place], 0)}."]
 
 
-def tell_cell(head: Head, cell: tuple[int, int], *, writes: bool, is_changed: bool) -> list[Part]:
-    """Where the token of the chosen cell looks; `writes`: the rows are written, `is_changed`: by a switch."""
-    row, column = (
-        f"“{name_token(names[i])}”" for names, i in zip((head.rows, head.columns), cell, strict=True)
-    )
-    weight = float(head.weights[cell])
+def tell_row(head: Head, place: int, *, writes: bool, is_changed: bool) -> list[Part]:
+    """Where the token of a row looks most; `writes`: the rows are written, `is_changed`: by a switch."""
+    weight, best = (float(found) for found in head.weights[place].max(0))
+    row, column = (f"“{name_token(name)}”" for name in (head.rows[place], head.columns[int(best)]))
     share = ("b", formatting.percent(weight, 0))
     who = f" To write {row} it looks" if writes else f" {row} looks"
     if is_changed:

@@ -98,7 +98,7 @@ class SvgContext {
     const [, weight, size, family] = /^(\d+) ([\d.]+)px (.*)$/.exec(this.font);
     const down = this.textBaseline === "middle" ? 0.35 * Number(size) : 0; // viewers differ on dominant-baseline; this does not
     this.parts.push(
-      `<text x="${round(x)}" y="${round(y + down)}" text-anchor="${anchor}" font-size="${size}" font-weight="${weight}" font-family="${escaped(family)}" fill="${this.fillStyle}"${this.common()}>${escaped(text)}</text>`,
+      `<text xml:space="preserve" x="${round(x)}" y="${round(y + down)}" text-anchor="${anchor}" font-size="${size}" font-weight="${weight}" font-family="${escaped(family)}" fill="${this.fillStyle}"${this.common()}>${escaped(text)}</text>`,
     );
   }
 }
