@@ -283,7 +283,7 @@ const nowPanel = (host, pick) => {
   const list = el("ol");
   writes.body.append(list);
   const looks = buildPanel(card, "Where it looks", { cls: "hf-looks" });
-  const [mapHost, side, gridHost] = [el("div"), el("div", "hf-heads"), el("div")];
+  const [mapHost, side, gridHost] = [el("div"), el("div", "hf-which"), el("div")];
   const map = heatmap(mapHost, { name: "Attention", maxCell: 32 });
   const grid = headGrid(gridHost, { onPick: (layer, h) => pick({ layer, head: h + 1 }) });
   const meanOf = button("mean", () => pick({ head: 0 }), "hf-mean");
@@ -327,10 +327,8 @@ const nowPanel = (host, pick) => {
       ? `head ${number}·${head}`
       : `${layerName}mean of ${meta.heads} head${meta.heads > 1 ? "s" : ""}`;
     const at = away ? "taken away" : `step ${count(frame.step)}`;
-    looks.rename(
-      "Where it looks",
-      el("span", "", `${which}, ${at}`, frame.step === 0 ? el("span", "hf-tag", "untrained") : null),
-    );
+    const beside = away || !view.following ? `${which}, ${at}` : which;
+    looks.rename("Where it looks", el("span", "", beside, frame.step === 0 ? el("span", "hf-tag", "untrained") : null));
     const gone = away && (meta.needed.head === 0 || meta.needed.head === head) && meta.needed.layer === number;
     const name = `${meta.map || "Attention"}, ${which}, ${gone ? "taken away" : at}`;
     map.update({ rows, cols, values, truth: gone ? null : truth, allowed: hatched(values, gone) ?? allowed, name });
