@@ -200,6 +200,7 @@ def measure_lens(address: str, folder: Path, text: str) -> dict[str, float]:
         page.goto(address)
         page.get_by_role("tab", name="Explore", exact=True).click()
         page.locator("#explore-board .hf-grid button").first.wait_for()
+        page.locator("#explore-model > button").click()
         page.locator("#explore-other :is(input, textarea)").fill(str(folder))
         page.locator("#explore-open").click()
         page.locator("#explore-origin", has_text="12 layers").wait_for()

@@ -24,6 +24,7 @@ def look_at_train(page: Page) -> None:
 
 def look_at_explore(page: Page) -> None:
     """Every head of the bundled parser."""
+    page.locator("#explore-model > button").click()
     page.locator("#explore-checkpoint input").click()
     page.get_by_role("option", name="attn-parser (bundled)").click()
     expect(page.locator("#explore-origin")).to_contain_text("attn-parser")

@@ -103,14 +103,16 @@ def test_a_wrong_character_is_one_sentence_under_the_field_and_the_answer_stays(
 def test_every_head_can_be_looked_into(trained):
     choose_tab(trained, "Explore")
     board = trained.locator("#explore-board")
-    expect(board.locator(".hf-grid button")).to_have_count(4)
-    board.locator(".hf-grid button").nth(1).click()
-    expect(board).to_contain_text("Layer 1, head 2")
-    board.get_by_role("button", name="decoder", exact=True).click()
-    expect(board).to_contain_text("decoder self-attention")
+    heads = board.locator("[data-kind=cross] .hf-grid button")
+    expect(heads).to_have_count(4)
+    heads.nth(1).click()
+    expect(board.locator(".hf-one > header h2")).to_contain_text("Head 1·2")
+    board.locator("[data-kind=decoder] .hf-grid button").first.click()
+    expect(board.locator(".hf-one > header h2")).to_contain_text("the answer reads itself")
     expect(trained.locator("#explore-origin")).to_contain_text("step 120")
+    trained.get_by_role("button", name="Force an answer").click()
     trained.locator("#explore-target input, #explore-target textarea").fill("1 1 1")
-    trained.get_by_role("button", name="Show", exact=True).click()
+    trained.locator("#explore-show").click()
     expect(board).to_contain_text("→ 1 1 1")
 
 

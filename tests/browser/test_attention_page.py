@@ -191,9 +191,11 @@ def test_the_third_step_takes_the_shown_head_away_in_explore(chromium, served_ap
         place = page.locator("#attention-board .hf-map-panel h2 small").inner_text()
         page.get_by_role("button", name="Take a head away").click()
         expect(page.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
-        checks = page.locator("#checks-board")
-        expect(checks).to_contain_text(f"Without {place} of cross-attention")
-        expect(checks).to_contain_text("200 examples that training never saw")
+        head = "·".join(re.findall(r"\d", place))
+        lens = page.locator("#explore-board")
+        expect(lens.locator(".hf-one > header h2")).to_contain_text(f"Head {head}")
+        expect(lens.locator(".hf-said-labels")).to_contain_text(f"without {head}")
+        expect(lens.locator(".hf-verdict-line")).to_contain_text("Of 200 unseen inputs")
         expect(page.locator("#explore-text input, #explore-text textarea")).to_have_value("153+391")
 
 

@@ -209,7 +209,7 @@ def scale_colour(weight, theme="light"):
 
 def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    expect(page.locator("#explore .hf-view")).to_be_visible()
+    expect(page.locator("#explore .hf-one canvas").first).to_be_visible()
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -238,12 +238,12 @@ def test_arrows_move_the_chosen_cell_and_the_live_line_says_so(visit):
     expect(live).to_have_text("by may not read the␣river, masked")
     expect(page.locator("#heard textarea, #heard input")).to_have_value(re.compile(r'"query": 2, "key": 3'))
     page.keyboard.press("Escape")
-    expect(page.locator("#explore .hf-cell h3")).to_have_text("No cell chosen")
+    expect(page.locator("#explore .hf-cell h2")).to_have_text("No cell chosen")
 
 
 def test_the_table_holds_the_numbers_of_the_map(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
     rows = page.locator("#explore .hf-numbers tbody tr")
     wanted = [[f"{weights[r, c]:.3f}" if c <= r else "masked" for c in range(4)] for r in range(4)]
     assert [row.locator("td").all_text_contents() for row in rows.all()] == wanted
@@ -263,7 +263,8 @@ def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
 def test_hiding_the_first_token_renormalises_the_rest(visit):
     page, row = visit("run"), causal_maps(4)[1, 0][2]
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")
-    page.locator("#explore").get_by_label("Hide the first token, renormalise").check()
+    page.locator("#explore .hf-researchers > summary").click()
+    page.locator("#explore").get_by_label("Ignore the first token").check()
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1] / (1 - row[0]):.3f}")
 
 
@@ -276,7 +277,7 @@ def test_the_figures_of_a_row_are_its_entropy_and_its_weight_on_the_first_key(vi
 def test_the_svg_shows_the_same_labels_and_weights(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
     with page.expect_download() as download:
-        choose_save(page.locator("#explore .hf-glance + .hf-panel"), "SVG")
+        choose_save(page.locator("#explore .hf-one"), "SVG")
     svg = ElementTree.parse(download.value.path()).getroot()
     texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {"bank", "the␣river", "query", ": reads ↓", f"{weights[3, 1]:.2f}"[1:]} <= texts
@@ -292,7 +293,7 @@ def test_packed_maps_are_read_to_a_part_in_65535(visit):
 def test_over_64_tokens_a_window_with_an_overview_is_shown(visit):
     page = visit("long")
     expect(page.locator("#explore .hf-overview-side")).to_be_visible()
-    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
     expect(page.locator("#explore .hf-numbers tbody tr")).to_have_count(48)
     map_canvas(page, "explore").focus()
     page.keyboard.press("PageDown")
@@ -308,10 +309,11 @@ def test_the_page_never_scrolls_sideways(visit, width):
 
 def test_markup_in_a_token_is_text(visit):
     page = visit("evil")
+    page.locator("#explore .hf-researchers > summary").click()
     expect(page.locator("#explore .hf-tok").nth(1)).to_have_text(EVIL.replace(" ", "␣"))
     expect(page.locator("#try .hf-steps button").nth(1)).to_contain_text("${1+1}")
     expect(page.locator(".hf-look")).to_contain_text(EVIL)
-    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
     expect(page.locator("#explore .hf-numbers")).to_contain_text(EVIL.replace(" ", "␣"))
     assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img[src=x]').length]") == [None, 0]
 

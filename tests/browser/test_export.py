@@ -32,6 +32,7 @@ def explore(chromium, served_app):
     page.goto(served_app)
     page.get_by_role("tab", name="Explore", exact=True).click()
     expect(heads(page).get_by_role("button", name="Save")).to_be_visible(timeout=PATIENCE)
+    page.locator("#explore-board .hf-researchers > summary").click()
     yield page
     assert complaints == []
 
@@ -44,11 +45,11 @@ def weights():
 
 
 def heads(page):
-    return page.locator("#explore-board .hf-glance")
+    return page.locator("#explore-board .hf-heads")
 
 
 def head(page):
-    return page.locator("#explore-board .hf-glance + .hf-panel")
+    return page.locator("#explore-board .hf-one")
 
 
 def take(page, panel, name):
@@ -129,9 +130,9 @@ def test_one_file_of_a_map_opens_without_a_network_and_still_answers(explore, ch
 def test_one_file_of_all_heads_is_the_lens(explore, chromium, tmp_path):
     content = take(explore, heads(explore), "HTML")
     page = opened(chromium, content, tmp_path / "lens.html")
-    page.get_by_role("button", name="encoder", exact=True).click()
-    expect(page.locator("h2").nth(1)).to_contain_text("encoder self-attention")
-    again = take(page, page.locator(".hf-glance"), "HTML")  # a page from the page
+    page.locator("[data-kind=encoder] button").first.click()
+    expect(page.locator(".hf-one > header h2")).to_contain_text("the input reads itself")
+    again = take(page, page.locator(".hf-heads"), "HTML")  # a page from the page
     assert abs(len(again) - len(content)) < 2000
 
 
@@ -167,14 +168,12 @@ def test_the_table_of_head_roles_is_a_picture_too(explore):
 
 
 def test_what_is_left_without_each_head_is_a_picture_too(explore):
-    asked = explore.locator(".hf-ask-panel")
-    asked.get_by_role("button", name="Without each head").click()
-    expect(asked.get_by_role("button", name="Run on all heads again")).to_be_visible(timeout=PATIENCE)
-    shown = asked.locator(".hf-left button").all_text_contents()
-    row = asked.locator(".hf-takes:visible").last
+    expect(heads(explore).locator(".hf-counting")).to_contain_text("20 of 20 heads", timeout=PATIENCE)
+    shown = heads(explore).locator(".hf-grid button > span").all_text_contents()
+    row = explore.locator(".hf-each")
     texts = texts_of(take(explore, row, "SVG"))
-    assert [text for text in texts if text.isdigit()] == shown
-    assert [text for text in texts if text.startswith("layer")] == ["layer 1", "layer 2"]
+    assert sorted(text for text in texts if text.isdigit()) == sorted(shown)
+    assert [text for text in texts if text.startswith("encoder")] == ["encoder, layer 1"]
     row.get_by_role("button", name="Save").click()
     expect(row.get_by_role("menuitem", name="Python")).to_be_visible()
     explore.keyboard.press("Escape")
@@ -182,11 +181,11 @@ def test_what_is_left_without_each_head_is_a_picture_too(explore):
 
 def test_the_keyboard_reaches_what_sink_share_and_entropy_mean(explore):
     for word, formula in (("first key (sink)", "a_q1"), ("entropy, bits", "−Σ_k a_qk log₂ a_qk")):
-        term = head(explore).locator("abbr", has_text=word)
+        term = explore.locator("#explore-board abbr", has_text=word)
         term.focus()
         expect(explore.locator(".hf-tip")).to_contain_text(formula)
         assert formula in term.get_attribute("title")
-    head(explore).get_by_label("hide below").focus()
+    explore.get_by_label("hide below").first.focus()
     expect(explore.locator(".hf-tip")).to_be_hidden()
 
 
@@ -196,8 +195,8 @@ def test_the_keyboard_reaches_what_sink_share_and_entropy_mean(explore):
 def test_the_copied_lines_run_as_pasted_and_give_the_head_that_was_chosen(explore, weights, monkeypatch):
     monkeypatch.chdir(BUNDLED.parent)
     explore.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    heads(explore).get_by_role("button", name=re.compile("^layer 1, head 3", re.IGNORECASE)).click()
-    expect(head(explore).locator("h2")).to_contain_text("Layer 1, head 3")
+    heads(explore).locator("[data-kind=cross] .hf-grid button").nth(2).click()
+    expect(head(explore).locator("h2").first).to_contain_text("Head 1·3")
     choose_save(head(explore), "Python")
     expect(head(explore).get_by_role("status").get_by_text("Copied")).to_be_visible()
     pasted, scope = explore.evaluate("navigator.clipboard.readText()"), {}
@@ -213,7 +212,7 @@ def test_the_copied_lines_run_as_pasted_and_give_the_head_that_was_chosen(explor
 
 def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monkeypatch):
     monkeypatch.chdir(BUNDLED.parent)
-    heads(explore).get_by_role("button", name=re.compile("^layer 2, head 4", re.IGNORECASE)).click()
+    heads(explore).locator("[data-kind=cross] .hf-grid button").nth(7).click()
     panel = explore.locator(".hf-theory")
     expect(panel.locator("h2")).to_contain_text("layer 2, head 4")
     choose_save(panel, "Python")

@@ -35,6 +35,7 @@ def lens(chromium):
                 window.sent = [];
                 window.lens = hfAttn.explore_board(host, (event, what) => sent.push([event, what]));
                 lens.update(value);
+                document.querySelector(".hf-researchers").open = true;
             }""",
             value,
         )
@@ -73,14 +74,14 @@ def test_several_tokens_are_averaged_listed_and_named(lens):
     page = lens(value)
     chips = page.locator(".hf-tok")
     chips.nth(4).click(modifiers=["Control"])
-    assert page.locator(".hf-cell h3").text_content() == "w2, w4 read w0"
+    assert page.locator(".hf-cell h2").text_content() == "w2, w4 read w0"
     assert page.locator(".hf-big").text_content() == f"{weights[0, 1, [2, 4], 0].mean():.3f}"
     lines = page.locator(".hf-each-row tbody tr").all_text_contents()
     assert lines == [f"w{row}w0{weights[0, 1, row, 0]:.3f}" for row in (2, 4)]
     assert page.locator(".hf-tok.query").all_text_contents() == ["w2", "w4"]
     assert page.locator(".hf-tokens").first.get_attribute("aria-label") == "What w2, w4 read, the mean"
     chips.nth(2).click(modifiers=["Control"])
-    assert page.locator(".hf-cell h3").text_content() == "w4 reads w0"
+    assert page.locator(".hf-cell h2").text_content() == "w4 reads w0"
     box = chips.nth(1).bounding_box()
     page.mouse.move(box["x"] + 8, box["y"] + 8)
     page.mouse.down()
@@ -95,7 +96,7 @@ def test_the_chosen_head_of_many_layers_is_brought_into_view(lens):
     words = list("abcd")
     kind = {"maps": pack(weights), "shape": list(weights.shape), "rows": words, "cols": words}
     page = lens({**value, "kinds": {"encoder": kind}, "layer": 47, "head": 7})
-    seen = """() => { const [a, b] = [".hf-glance .hf-scroll", ".hf-grid [aria-pressed=true]"]
+    seen = """() => { const [a, b] = [".hf-heads .hf-scroll", ".hf-grid [aria-pressed=true]"]
         .map(css => document.querySelector(css).getBoundingClientRect());
         return a.top <= b.top + 1 && b.bottom <= a.bottom + 1; }"""
     page.wait_for_function(seen)
@@ -106,7 +107,7 @@ def test_the_mean_of_a_layers_heads_is_a_choice(lens):
     value, weights = random_value()
     page = lens(value)
     page.get_by_label("Mean of the layer's heads").check()
-    assert "Layer 1, mean of 2 heads" in page.locator("h2").nth(1).text_content()
+    assert "Layer 1, mean of 2 heads" in page.locator(".hf-one h2").text_content()
     assert page.locator(".hf-big").text_content() == f"{weights[0, :, 2, 0].mean():.3f}"
     page.get_by_role("button", name="layer 1, head 1").click()
     assert page.locator(".hf-big").text_content() == f"{weights[0, 0, 2, 0]:.3f}"
@@ -116,7 +117,7 @@ def test_the_state_of_a_lens_goes_into_another_one_and_shows_the_same_pixels(len
     value, _ = random_value()
     page = lens(value)
     page.locator(".hf-tok").nth(3).click(modifiers=["Control"])
-    page.get_by_label("Hide the first token").check()
+    page.get_by_label("Ignore the first token").check()
     page.get_by_label("hide below").fill("0.1")
     kept = page.evaluate("lens.state()")
     assert (kept["row"], kept["key"], kept["tokens"], kept["floor"], kept["sink"]) == (2, 0, [3], 0.1, True)
@@ -135,9 +136,9 @@ def test_the_legend_tells_of_rings_only_where_there_are_some(lens):
     ringed = {**value, "kinds": {"encoder": {**kind, "truth": known}, "decoder": kind}}
     page, plain = lens(ringed), lens({**value, "kind": "decoder", "kinds": {"decoder": kind}})
     before = page.evaluate(legend)
-    page.get_by_role("button", name="decoder", exact=True).click()
+    page.locator("[data-kind=decoder] button").first.click()
     assert page.evaluate(legend) == plain.evaluate(legend) != before
-    page.get_by_role("button", name="encoder", exact=True).click()
+    page.locator("[data-kind=encoder] button").first.click()
     assert page.evaluate(legend) == before
 
 
@@ -158,7 +159,7 @@ def long_value(of=(100, 100), start=(40, 0)):
 def test_a_head_that_was_not_sent_is_asked_for_once_and_drawn_when_it_comes(lens):
     value, weights = long_value()
     page = lens(value)
-    assert page.locator(".hf-cell h3").text_content() == "w2 43 reads w3 4"
+    assert page.locator(".hf-cell h2").text_content() == "w2 43 reads w3 4"
     page.get_by_role("button", name="layer 1, head 1").click()
     assert tell_sent(page, "fetch") == {"id": 1, "kind": "encoder", "layer": 0, "head": 0}
     assert page.locator(".hf-waiting").count() == 1
@@ -185,26 +186,56 @@ def test_a_window_is_chosen_by_its_tokens_and_the_cell_stays_the_same_token(lens
     assert page.evaluate("[lens.state().row, lens.state().key]") == [42, 3]
 
 
-def test_query_key_and_value_are_asked_for_on_demand_and_shown_number_by_number(lens):
+def test_how_a_weight_came_about_is_asked_for_and_query_key_and_value_unfold(lens):
     value, weights = random_value()
     page = lens({**value, "asks": ["cell"]})
-    assert tell_sent(page, "look_inside") is None
-    page.get_by_role("button", name="Show q, k and v").click()
     asked = {"id": 1, "kind": "encoder", "layer": 0, "head": 1, "query": 2, "key": 0}
+    was_asked = "query => sent.filter(([name]) => name === 'look_inside').at(-1)?.[1].query === query"
+    page.wait_for_function(was_asked, arg=2)
     assert tell_sent(page, "look_inside") == asked
     numbers = {"q": [1.0, 2.0], "k": [0.5, -1.0], "v": [3.0, 4.0], "score": -1.5, "scaled": -1.06}
-    cell = {**asked, **numbers, "bias": None, "weight": weights[0, 1, 2, 0], "keys": 5}
+    other = {"key": 3, "scaled": 0.25}
+    cell = {**asked, **numbers, "bias": None, "other": other, "weight": weights[0, 1, 2, 0], "keys": 5}
     page.evaluate("value => lens.receive(value)", {"id": 1, "cell": cell})
-    work = page.locator(".hf-work-line").text_content()
-    assert work == f"q·k = −1.50, ÷ √2 = −1.06softmax over 5 keys = {cell['weight']:.3f}"
+    assert page.locator(".hf-sum > *").all_text_contents() == [
+        *("q · k", "−1.50", "÷ √2", "−1.06"),
+        *("highest: w3", "0.25", "softmax of 5", f"{cell['weight']:.3f}"),
+    ]
+    assert page.locator(".hf-inside").is_hidden()
+    page.get_by_role("button", name="Show q, k, v").click()
     page.locator(".hf-behind").get_by_role("button", name="Show as table").click()
     rows = page.locator(".hf-behind .hf-numbers tbody tr").all_text_contents()
     assert rows == ["110.5000.5003", "22−1−24"]
     page.locator(".hf-tok").nth(1).click()
-    assert tell_sent(page, "look_inside")["query"] == 1, "another cell is asked for"
+    page.wait_for_function(was_asked, arg=1)
     without = {**asked, "query": 1, "why": "It has none."}
     page.evaluate("value => lens.receive(value)", {"id": 1, "cell": without})
     assert page.locator(".hf-behind .hf-hint").text_content() == "It has none."
+
+
+def test_the_arrow_keys_go_through_the_heads_of_all_kinds_and_the_keyboard_stops_at_one(lens):
+    value, _ = random_value()
+    kind = value["kinds"]["encoder"]
+    page = lens({**value, "kinds": {"encoder": kind, "decoder": kind}, "head": 1})
+    stops = page.locator(".hf-grid button:not([tabindex='-1'])")
+    stops.focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("[lens.state().kind, lens.state().head]") == ["decoder", 1]
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("[lens.state().kind, lens.state().head]") == ["encoder", 0]
+    assert stops.count() == 1
+    assert stops.evaluate("one => one === document.activeElement")
+
+
+def test_what_is_said_of_each_head_stands_under_it(lens):
+    value, _ = random_value()
+    page = lens(value)
+    notes = {"encoder": [[{"text": "62", "cls": "lost", "title": "62 % right without it"}, {"text": "–"}]]}
+    page.evaluate("notes => hfAttn.lens.annotate({title: 'Right without this head', notes})", notes)
+    assert page.locator(".hf-heads h2").text_content().strip() == "Right without this head"
+    assert page.locator(".hf-grid button > span").all_text_contents() == ["62", "–"]
+    assert page.get_by_role("button", name="layer 1, head 1, 62 % right without it").count() == 1
 
 
 def test_keys_move_the_cell_enter_pins_and_escape_lets_go(lens):
@@ -213,12 +244,12 @@ def test_keys_move_the_cell_enter_pins_and_escape_lets_go(lens):
     picture = page.locator("canvas[tabindex]")
     picture.focus()
     page.keyboard.press("Enter")
-    assert page.locator(".hf-cell h3").text_content() == f"w0 reads w{weights[0, 1, 0].argmax()}"
+    assert page.locator(".hf-cell h2").text_content() == f"w0 reads w{weights[0, 1, 0].argmax()}"
     for key in ("ArrowDown", "End", "ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    assert page.locator(".hf-cell h3").text_content() == "w1 reads w3"
+    assert page.locator(".hf-cell h2").text_content() == "w1 reads w3"
     page.keyboard.press("Escape")
-    assert page.locator(".hf-cell h3").text_content() == "No cell chosen"
+    assert page.locator(".hf-cell h2").text_content() == "No cell chosen"
 
 
 LABELS_OVERLAP = """([labels, r, c]) => {

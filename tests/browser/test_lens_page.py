@@ -100,17 +100,17 @@ def test_some_layers_and_heads_keep_their_numbers_in_the_page_and_in_what_it_sav
     model, tokenizer = build_native("gpt2")
     view = show_attention(model, tokenizer, "the cat sat on the mat", " the dog", layers=[1], heads=[1, 3])
     page = visit(view.to_html())
-    glance = page.locator(".hf-glance")
-    expect(glance.locator(".hf-grid > b")).to_have_text(["", "2", "4", "2"])
+    glance = page.locator(".hf-heads")
+    expect(glance.locator(".hf-grid > b")).to_have_text(["2"])
     glance.get_by_role("button", name="layer 2, head 4").click()
-    expect(page.locator("h2").nth(1)).to_contain_text("Layer 2, head 4")
+    expect(page.locator(".hf-one h2")).to_contain_text("Head 2·4")
 
     def saved(panel, name):
         with page.expect_download() as download:
             choose_save(panel, name)
         return download.value.suggested_filename, download.value.path().read_bytes()
 
-    name, content = saved(page.locator(".hf-glance + .hf-panel"), "CSV")
+    name, content = saved(page.locator(".hf-one"), "CSV")
     assert name == "attention-decoder-layer-2-head-4.csv"
     shown = [[float(cell) for cell in row[1:]] for row in [*csv.reader(io.StringIO(content.decode()))][1:]]
     assert np.abs(np.array(shown) - view.maps.decoder[1, 3].numpy()).max() < 2e-5
@@ -127,7 +127,8 @@ def test_sinks_are_hidden_and_the_rest_renormalised(visit):
     page, value = visit(view.to_html()), view.to_value()
     row = view.maps.decoder[-1, 0, value["query"]]
     expect(page.locator(".hf-big")).to_have_text(f"{row[value['key']]:.3f}")
-    page.get_by_label("Hide the first token").check()
+    page.get_by_text("For researchers").click()
+    page.get_by_label("Ignore the first token").check()
     hidden = 0 if value["key"] == 0 else row[value["key"]] / (1 - row[0])
     expect(page.locator(".hf-big")).to_have_text(f"{hidden:.3f}")
 
@@ -147,6 +148,7 @@ def test_the_theme_is_the_reader_s_or_the_one_asked_for(visit, theme, scheme, da
 def test_markup_in_a_token_is_text(visit):
     maps = AttentionMaps(torch.eye(2)[None, None], None, None, source_tokens=(EVIL, "猫"))
     page = visit(AttentionView(maps, title=EVIL).to_html())
+    page.get_by_text("For researchers").click()
     expect(page.locator(".hf-tok").first).to_contain_text("</script>")
     expect(page.locator(".hf-tok").nth(1)).to_have_text("猫")
     assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img').length]") == [None, 0]
@@ -167,12 +169,13 @@ def test_long_inputs_of_1024_tokens_open_in_a_window(visit):
 def test_one_map_alone_has_the_page_for_itself(visit, tmp_path):
     page = visit(draw_map(torch.eye(3), "abc", "abc", tmp_path / "one.html", title="one").read_text())
     expect(large_map(page)).to_be_visible()
-    expect(page.locator(".hf-glance")).to_be_hidden()
+    expect(page.locator(".hf-heads")).to_be_hidden()
     expect(page.locator(".hf-big")).to_have_text("1.000")
 
 
 def test_patches_are_named_with_plain_spaces(visit):
     page = visit(show_attention(build_vit(), None, torch.rand(1, 3, 24, 32)).to_html())
+    page.get_by_text("For researchers").click()
     expect(page.locator(".hf-tok").nth(1)).to_have_text("row\u00a01,\u00a0col\u00a01")
 
 

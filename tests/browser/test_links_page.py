@@ -89,9 +89,10 @@ def send_looks(page):
     kept["attention"] = copied(page), pixels(page, "#attention-board")
     choose_tab(page, "Explore")
     page.locator("#explore-board .hf-grid button").nth(3).click()
+    page.locator("#explore-board .hf-researchers > summary").click()
     page.locator("#explore-board input[type=range]").first.fill("0.1")
-    expect(page.locator("#explore-board")).to_contain_text("Layer 1, head 4")
-    page.locator("#explore-board .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    expect(page.locator("#explore-board")).to_contain_text("Head 1·4")
+    page.locator("#explore-board .hf-one").get_by_role("button", name="Show as table").click()
     kept["explore"] = copied(page), pixels(page, "#explore-board")
     page.get_by_label("Hide the answers").evaluate("box => box.click()")
     page.get_by_label("Lock the settings").evaluate("box => box.click()")
@@ -109,10 +110,10 @@ def send_looks(page):
     kept["train"] = copied(page), pixels(page, "#train-board")
     choose_tab(page, "Explore")
     expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-    heads = page.locator("#explore-board .hf-grid button")
+    heads = page.locator("#explore-board [data-kind=cross] .hf-grid button")
     expect(heads).to_have_count(4)  # of the run, and no longer of the model that was shown before
     heads.nth(2).click()
-    expect(page.locator("#explore-board")).to_contain_text("Layer 2, head 1")
+    expect(page.locator("#explore-board")).to_contain_text("Head 2·1")
     kept["run"] = copied(page), pixels(page, "#explore-board")
     choose_tab(page, "Train")
     page.get_by_role("button", name="Other seed").click()
@@ -221,7 +222,7 @@ def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium
         expect(says).to_contain_text(f"The sender's model is trained here again: copy, {STEPS}\u202fsteps.")
         expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
         expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
+        expect(page.locator("#explore-model")).to_contain_text("Model: copy 1 (this session)")
         expect_pixels(page, "#explore-board", seen)
         expect(says).to_be_hidden()
 
@@ -232,7 +233,7 @@ def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_ask
             page.locator("#explore-board"),
             page.locator("#explore-text input, #explore-text textarea"),
         )
-        expect(board).to_contain_text("Layer 1, head 4")
+        expect(board).to_contain_text("Head 1·4")
         expect(text).to_have_value("153+391")
         expect(text).to_be_disabled()
         label = page.locator("#explore-text [data-testid=block-info]")
@@ -241,7 +242,7 @@ def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_ask
         veiled = pixels(page, "#explore-board")
         page.get_by_role("button", name="Show the answer").click()
         expect(board).to_contain_text("known answer")
-        expect(board).to_contain_text("Layer 1, head 4")
+        expect(board).to_contain_text("Head 1·4")
         expect_pixels(page, "#explore-board", sent["explore"][1])
         assert veiled != sent["explore"][1]
 
@@ -296,6 +297,6 @@ def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, serve
         page.get_by_role("button", name="Open copy 1", exact=True).click()
         expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
         page.get_by_role("button", name="Share copy 1", exact=True).click()
-        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
+        expect(page.locator("#explore-model")).to_contain_text("Model: copy 1 (this session)")
         expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()
         page.wait_for_function("scrollY === 0")

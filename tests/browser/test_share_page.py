@@ -38,6 +38,7 @@ def test_in_the_browser_a_bundled_checkpoint_is_pushed_verified_pulled_and_offer
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_role("tab", name="Explore", exact=True).click()
+        page.locator("#explore-model > button").click()
         page.locator("#explore-checkpoint input").click()
         page.get_by_role("option", name="ada/attn-copy (pulled)").click()
         expect(page.locator("#explore-origin")).to_contain_text("ada/attn-copy, step")

@@ -54,9 +54,11 @@ def use_try(page):
 
 
 def use_explore(page):
-    """Another head."""
+    """Another head, and what researchers ask for."""
     expect(page.locator("#explore-board .hf-grid button").first).to_be_visible()
     page.locator("#explore-board .hf-grid button").nth(1).click()
+    page.locator("#explore-board .hf-researchers > summary").click()
+    expect(page.locator("#checks-board .hf-roles-table")).to_be_visible()
 
 
 def use_duel(page):

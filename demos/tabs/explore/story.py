@@ -113,6 +113,7 @@ def find_effects(opened: LoadedModel, state: ExploreState, places: list[Place]) 
     if opened.predicts:
         target = as_ids(opened, state.written) if state.written else None
         whole, *changed = predict_tokens(opened.model, ids, trials, target)
+        opened.encode(state.text)  # names its words
         likeliest = [int(one.log_probabilities[state.shown["at"]].argmax()) for one in (whole, *changed)]
         before, *names = (name.strip() for name in opened.labels(likeliest))
         return {place: (before, name) for place, name in zip(places, names, strict=True)}
