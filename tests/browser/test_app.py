@@ -8,7 +8,16 @@ from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.support.browser import PATIENCE, SETTLE, choose_tab, expect_trained, listen, run_long, settle
+from tests.support.browser import (
+    PATIENCE,
+    SETTLE,
+    choose_tab,
+    expect_trained,
+    listen,
+    run_long,
+    set_training,
+    settle,
+)
 from tests.support.tables import write_table
 
 NO_ATTENTION = "No attention: all of the source passes through one vector."
@@ -37,17 +46,17 @@ def visit(chromium, served_app):
 def trained(visit):
     """A page on which copying was learned by pressing the one primary button."""
     page = visit()
-    expect(page.locator("#train-board")).to_contain_text("will be drawn here")
+    expect(page.locator("#train-board .hf-looks")).to_contain_text("untrained")
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#train")).to_have_text(re.compile("Training"))
-    while (shown := page.locator("#train").inner_text()) != "Train":
+    while (shown := page.locator("#train").inner_text()) != "Train again":
         expect(page.locator("#train")).not_to_have_text(shown)  # as long as it gets on, it is waited for
     expect_trained(page)
     return page
 
 
 def fill(page, label, text):
-    page.get_by_label(label, exact=True).fill(text)
+    set_training(page, **{label: text})
 
 
 def choose(page, label, option):
@@ -60,7 +69,7 @@ def test_one_button_trains_copying_to_the_end_and_its_map_is_the_diagonal(traine
     share = re.search(r"([\d.]+)\s%", trained.locator("#note").inner_text()).group(1)
     assert float(share) >= 99
     expect(board.locator(".hf-says .wrong")).to_have_count(0)
-    board.get_by_role("button", name="Show as table").last.click()  # the first is of the curves
+    board.locator(".hf-looks").get_by_role("button", name="Show as table").click()
     rows = board.locator(".hf-numbers tbody tr")
     weights = [[float(cell) for cell in row.locator("td").all_text_contents()] for row in rows.all()]
     on_diagonal = [row[place] for place, row in enumerate(weights)]
@@ -71,9 +80,10 @@ def test_one_button_trains_copying_to_the_end_and_its_map_is_the_diagonal(traine
 
 def test_the_slider_goes_back_to_the_untrained_map(trained):
     trained.get_by_label("Step of training shown").fill("0")
-    expect(trained.locator("#train-board .hf-notice")).to_be_visible()
+    untrained = trained.locator("#train-board .hf-looks .hf-tag")
+    expect(untrained).to_be_visible()
     trained.get_by_role("button", name="Go to the end").click()
-    expect(trained.locator("#train-board .hf-notice")).to_be_hidden()
+    expect(untrained).to_have_count(0)
 
 
 def test_the_run_just_trained_answers_an_input_of_ones_own(trained):
@@ -223,7 +233,8 @@ def test_where_there_is_a_gpu_visitors_train_on_it(visit):
 def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(visit):
     page = visit()
     for model, steps in (("LSTM, dot attention (Luong)", "12"), ("LSTM without attention", "2")):
-        choose(page, "Model", model.replace(" attention (", " ("))
+        set_training(page)  # where the other models are
+        page.get_by_role("radio", name=model.replace(" attention (", " (")).check()
         expect(page.get_by_label("Steps", exact=True)).to_have_value("600")
         expect(page.get_by_label("Heads", exact=True)).to_be_hidden()
         settle(page)  # Gradio tells of a choice twice, and each answer fills the fields in
@@ -254,7 +265,7 @@ def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_p
     page.locator("#field-table").get_by_role("button", name="Clear").click()
     upload.set_input_files(write_table(tmp_path))
     expect(page.get_by_label("Column: label")).to_have_value("label")
-    expect(page.locator(".hf-settings")).to_contain_text("parameters")
+    expect(page.locator("#note")).to_contain_text("parameters")
     fill(page, "Steps", "60")
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#note")).to_contain_text("held-out examples get the right class")

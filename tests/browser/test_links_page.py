@@ -6,7 +6,15 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, choose_tab, expect_trained, listen, run_long, serve_process
+from tests.support.browser import (
+    PATIENCE,
+    choose_tab,
+    expect_trained,
+    listen,
+    run_long,
+    serve_process,
+    set_training,
+)
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
 STEPS = "12"
@@ -100,7 +108,7 @@ def send_looks(page):
     for name in ("Lock the settings", "Hide the answers"):
         page.get_by_label(name).evaluate("box => { box.checked = false; }")
     choose_tab(page, "Train")
-    page.get_by_label("Steps", exact=True).fill(STEPS)
+    set_training(page, Steps=STEPS)
     page.get_by_role("button", name="Train", exact=True).click()
     expect_trained(page)
     page.locator("#train-board .hf-film button:enabled").nth(1).click()
@@ -291,7 +299,7 @@ def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_
 def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, served_app):
     with visiting(chromium, served_app) as page:
         choose_tab(page, "Train")
-        page.get_by_label("Steps", exact=True).fill("5")
+        set_training(page, Steps="5")
         page.get_by_role("button", name="Train", exact=True).click()
         expect_trained(page)
         page.get_by_role("button", name="Open copy 1", exact=True).click()

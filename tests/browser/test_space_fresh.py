@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from hf_attn.hub.space import assemble_space
 from tests.support import browser
-from tests.support.browser import expect_trained, find_free_port, listen, running
+from tests.support.browser import expect_trained, find_free_port, listen, running, set_training
 
 pytestmark = [
     pytest.mark.slow,
@@ -73,8 +73,8 @@ def test_the_pushed_folder_trains_by_its_own_requirements_and_asks_nothing_of_an
     train = page.get_by_role("button", name="Train", exact=True)
     train.click()
     expect_trained(page)
-    page.get_by_label("Steps", exact=True).fill("5001")
-    train.click()
+    set_training(page, Steps="5001")
+    page.locator("#train").click()
     expect(page.locator("#error-steps")).to_contain_text("from 1 to 5\u202f000")
     page.get_by_role("tab", name="Attention", exact=True).click()
     expect(page.locator("canvas:visible").first).to_be_visible()

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from demos import TABS
 from tests.support import browser
-from tests.support.browser import PATIENCE, choose_tab, expect_trained, listen
+from tests.support.browser import PATIENCE, choose_tab, expect_trained, listen, set_training
 
 HERE = Path(__file__).parent
 SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
@@ -41,7 +41,7 @@ def use_attention(page):
 
 def use_train(page):
     """A short run to its end."""
-    page.get_by_label("Steps", exact=True).fill("20")
+    set_training(page, Steps="20")
     page.locator("#train").click()
     expect_trained(page)
 

@@ -120,6 +120,15 @@ def choose_tab(page, name):
     page.locator(".overflow-dropdown button", has_text=name).first.click()
 
 
+def set_training(page, **settings):
+    """Fill fields of Train by their labels; the fold that holds them is opened."""
+    fold = page.locator("#train-settings > button")
+    if "open" not in (fold.get_attribute("class") or "").split():
+        fold.click()
+    for label, value in settings.items():
+        page.get_by_label(label, exact=True).fill(value)
+
+
 @contextlib.contextmanager
 def open_tab(chromium, address, name):
     """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
@@ -150,8 +159,8 @@ def expect_trained(page):
 
 def run_long(page):
     """Train something that does not end by itself, at a pace that leaves room for others."""
-    page.get_by_label("Steps", exact=True).fill("5000")
-    page.get_by_role("radio", name="watch").check()
+    set_training(page, Steps="5000")
+    page.get_by_role("radio", name="slow enough to watch").check()
     expect(page.get_by_label("Steps a second").first).to_be_visible()
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#train")).to_have_text(re.compile(r"Training, \d+"))

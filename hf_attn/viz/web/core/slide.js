@@ -3,7 +3,7 @@
 
    paintSlide(ctx, picture)   picture {host, name, paint, title(), legend} as `surface` knows them. What is drawn once
    more is drawn larger: its own 13 px labels become 18. paint is told the room that it has, so that it can use it. */
-import { keptAt, originAt } from "./kept.js";
+import { inputAt, originAt } from "./kept.js";
 import { SvgContext } from "./svg.js";
 import { drawText, font } from "./theme.js";
 
@@ -12,6 +12,7 @@ const LARGER = 18 / 13;
 const LEGEND = 16 / 12;
 const SMALLEST = 24; // a title too long for its line, before it is cut
 const BREAK = " · ";
+const FOR_THE_PAGE = /^(click|choose|drag) /i; // what a picture cannot do
 
 /* ---- the words ---- */
 
@@ -44,9 +45,11 @@ const wordsOf = ({ host, name, title }) => {
   const isThere = model !== "none yet";
   const [, checkpoint, step] = /^(?:(.+?)(?: \(bundled\))?, )?(step .*)$/.exec(weights) || [];
   const from = step ? `trained, ${step}` : weights === "untrained" ? weights : weights && `weights ${weights}`;
-  const notes = [name, note, keptAt(host, "title")].flatMap(text => (text || "").split("; "));
+  const outer = host.closest(".hf-panel")?.querySelector("h2 small")?.textContent ?? "";
+  const notes = [name, note, /\d/.test(outer) ? outer : "", inputAt(host)].flatMap(text => (text || "").split("; "));
+  const isSaid = text => text && text !== main && !FOR_THE_PAGE.test(text);
   const main = sentence ? "" : heading || name;
-  const facts = distinct([main, isThere ? checkpoint || model : "", ...notes]).filter(text => text !== main);
+  const facts = distinct([main, isThere ? checkpoint || model : "", ...notes]).filter(isSaid);
   const foot = [`hf_attn ${window.hfAttn.version}`, isThere ? from : ""].filter(Boolean).join(BREAK);
   return { title: sentence || [main], facts, foot };
 };

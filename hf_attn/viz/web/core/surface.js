@@ -78,7 +78,7 @@ const surface = (host, label, paint, { title = null, legend = null } = {}) => {
     save(name + ".svg", new Blob([text], { type: "image/svg+xml" }));
   };
   drawings.set(canvas, colours => drawSvg(paint, width, colours, labelled()));
-  const relabel = (text, name = text) => {
+  const relabel = (text, name = text.split(": ")[0]) => {
     slideName = name;
     canvas.setAttribute("aria-label", text);
   };

@@ -1,8 +1,9 @@
 /* What a view holds, to take away: the picture, the numbers, the view as one file, the lines of Python that give the
-   same, behind one Save button; and the numbers as a table beside it.
+   same, behind one Save button; and the numbers as a table.
 
    const take = takeRow({picture, file, lines, caption, arrays, page, python, table}); take.row are the buttons,
-   take.below is what opens under the view; take.refresh() after each update. A row at a panel's foot moves to its head
+   take.below is what opens under the view; take.refresh() after each update. Of a row at a panel's foot the menu
+   moves to its head; the table's button stays where the table opens
    const refresh = takeAway(panel, {…}) puts them into a panel
    options  picture    with png(file) and svg(file); left out where there is none
             file()     the files' name without its ending
@@ -20,7 +21,7 @@
    it says words() */
 import { button, copyText, el, save, scrollRegion, write } from "../core/dom.js";
 import { csv, number } from "../core/format.js";
-import { keepValue, keptAt, originAt } from "../core/kept.js";
+import { inputAt, keepValue, keptAt, originAt } from "../core/kept.js";
 import { buildTable, cells, headCell } from "../core/table.js";
 import { npz } from "./npz.js";
 import { saveMenu } from "./save_menu.js";
@@ -95,10 +96,10 @@ const tableButton = (host, build, words = () => "Show as table") => {
 
 const titleOf = node => node.closest(".hf-panel")?.querySelector("h2")?.firstChild?.textContent.trim() || "hf_attn";
 
-/** From a panel's foot to its head. */
-const rise = row => {
-  if (row.parentElement?.localName !== "footer") return;
-  row.closest(".hf-panel")?.querySelector(":scope > header")?.append(row);
+/** Where a row stands at a panel's foot, its menu goes to the panel's head. */
+const rise = (row, menu) => {
+  if (row.parentElement?.localName !== "footer" || menu.parentElement !== row) return;
+  row.closest(".hf-panel")?.querySelector(":scope > header")?.append(menu);
 };
 
 const takeRow = options => {
@@ -116,7 +117,8 @@ const takeRow = options => {
   };
   const savePage = () => {
     const { kind, title, value } = (options.page || figure)();
-    const text = pageOf(kind, title, { ...value, python: python.lines(), origin: originAt(row) });
+    const kept = { python: python.lines(), title: inputAt(row), origin: originAt(row) };
+    const text = pageOf(kind, title, { ...value, ...kept });
     put("html", new Blob([text], { type: "text/html" }));
   };
   const saveLines = () => put("csv", new Blob([csv(lines().map(line => line.map(plain)))], { type: "text/csv" }));
@@ -128,13 +130,14 @@ const takeRow = options => {
     (options.page || caption) && { name: "HTML", note: "one page, works offline", act: savePage },
     { name: "Python", note: "the same in hf_attn", act: python.copy, group: "Copy", shown: python.lines },
   ].filter(Boolean);
-  row.append(...[table?.press, saveMenu(rows)].filter(Boolean));
+  const menu = saveMenu(rows);
+  row.append(...[table?.press, menu].filter(Boolean));
   const refresh = () => {
-    rise(row);
+    rise(row, menu);
     python.refresh();
     table?.refresh();
   };
-  return { row, below: el("div", "hf-taken", python.box, tableHost), refresh };
+  return { row, menu, below: el("div", "hf-taken", python.box, tableHost), refresh };
 };
 
 const takeAway = (panel, options) => {
@@ -142,7 +145,7 @@ const takeAway = (panel, options) => {
   panel.footer.hidden = false;
   panel.footer.append(take.row);
   panel.section.append(take.below);
-  rise(take.row);
+  rise(take.row, take.menu);
   return take.refresh;
 };
 

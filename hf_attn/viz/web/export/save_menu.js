@@ -56,14 +56,14 @@ const saveMenu = rows => {
     press.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
   };
-  press.addEventListener("keydown", event => {
-    if (event.key !== "ArrowDown" || !menu.hidden) return;
-    event.preventDefault();
-    open();
-  });
-  menu.addEventListener("keydown", event => {
-    const [all, at] = [there(), there().indexOf(document.activeElement)];
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+  box.addEventListener("keydown", event => {
+    const [all, at] = [there(), there().indexOf(document.activeElement)]; // at −1 the button itself has the focus
+    const to = { ArrowDown: at + 1, ArrowUp: Math.max(at, 0) - 1, Home: 0, End: -1 }[event.key];
+    if (menu.hidden) {
+      if (event.key !== "ArrowDown") return;
+      event.preventDefault();
+      return open();
+    }
     if (event.key === "Tab" || event.key === "Escape") {
       press.focus(); // from there Tab goes on
       close();

@@ -203,7 +203,7 @@ const ring = (ctx, theme, box, o, values, r, c) => {
   ctx.lineWidth = thick ? 1.75 : 1.25;
   ctx.setLineDash(o.truth[r][c] === 2 ? [2, 3.5] : []);
   ctx.beginPath();
-  const left = inset + Math.max(0, (w - h) / 6); // around the number of a wide cell
+  const left = inset + (thick ? (w - h) / 6 : 0); // around the number of a wide cell
   ctx.roundRect(x + left, y + inset, w - 2 * left, h - 2 * inset, h / 2 - inset);
   ctx.stroke();
   ctx.setLineDash([]);
@@ -267,7 +267,7 @@ const scaleOf = (ctx, theme, bar, x, y) => {
 };
 const legend = (ctx, width, theme, o, size) => {
   const end = String(Math.round(o.most * 1000) / 1000);
-  const sums = o.most < 1 || o.sums === false ? "" : "; each row sums to 1";
+  const sums = o.most < 1 || o.sums === false || width < 280 ? "" : "; each row sums to 1";
   const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
   const has = kind => o.truth?.some(row => row.includes(kind));
   const hidden = o.allowed?.some(row => row.some(may => !may)) || o.padding?.some(Boolean);
