@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
-from tests.support.browser import open_tab, settle
+from tests.support.browser import expect_trained, open_tab, settle
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def scrubbed_by_keyboard_and_by_click(page, board, when):
     curve.click(position={"x": 44 + (box["width"] - 52) / 2, "y": box["height"] / 2})
     expect(when).to_contain_text("step 10in the past")
     figures = board.locator(".hf-stats dd")
-    assert figures.first.inner_text().startswith("10 of 20")  # the figures are of the shown step too
+    assert figures.first.inner_text().startswith("10 of 20")
     assert (
         figures.nth(2).inner_text().replace(".0", "") == board.locator(".hf-chart output").first.inner_text()
     )
