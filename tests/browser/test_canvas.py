@@ -157,7 +157,7 @@ def visit(context, app_url):
         page.set_default_timeout(PATIENCE)
         heard.append(listen(page, (app_url, "data:", "blob:")))
         page.goto(f"{app_url}?case={case}&__theme={theme}")
-        signs = {"empty": "The answer will be drawn here", "evil": "Layer 2", "long": "Layer 2"}
+        signs = {"empty": "The answer will be drawn here", "evil": "Head 2", "long": "Head 2"}
         expect(page.locator("body")).to_contain_text(signs.get(case, "of 200"))
         pages.append(page)
         return page
@@ -208,7 +208,7 @@ def scale_colour(weight, theme="light"):
 
 def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    expect(page.locator("#explore .hf-one canvas").first).to_be_visible()
+    expect(map_canvas(page, "explore")).to_be_visible()
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

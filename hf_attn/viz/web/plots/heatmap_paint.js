@@ -251,7 +251,7 @@ const marks = (ctx, theme, o, x, y) => {
     return left + 34 + ctx.measureText(word).width;
   };
   const next = one(x, [], "known answer");
-  if (o.truth.some(row => row.includes(2))) one(next, [2, 3], "carried");
+  if (o.truth.some(row => row.includes(2))) one(next, [2, 3], "needed for the carry");
 };
 
 const legend = (ctx, width, theme, o, size) => {
