@@ -114,28 +114,28 @@ def test_every_head_can_be_looked_into(trained):
     choose_tab(trained, "Explore")
     board = trained.locator("#explore-board")
     heads = board.locator("[data-kind=cross] .hf-grid button")
-    expect(heads).to_have_count(4)
+    expect(heads).to_have_count(2)
     heads.nth(1).click()
     expect(board.locator(".hf-one > header h2")).to_contain_text("Head 1·2")
     board.locator("[data-kind=decoder] .hf-grid button").first.click()
     expect(board.locator(".hf-one > header h2")).to_contain_text("the answer reads itself")
-    expect(trained.locator("#explore-origin")).to_contain_text("step 120")
+    expect(trained.locator("#explore-origin")).to_contain_text("step 60")
     trained.get_by_role("button", name="Force an answer").click()
     trained.locator("#explore-target input, #explore-target textarea").fill("1 1 1")
     trained.locator("#explore-show").click()
     expect(board).to_contain_text("→ 1 1 1")
 
 
-def test_the_sentence_after_a_run_opens_try_and_explore(trained):
-    for name, width in (("Try", 1280), ("Explore", 1280), ("Explore", 300)):
-        choose_tab(trained, "Train")
-        trained.set_viewport_size({"width": width, "height": 900})
-        trained.locator("#note").get_by_role("button", name=name, exact=True).press("Enter")
-        opened = trained.get_by_role("tab", name=name, exact=True)
-        expect(opened).to_have_attribute("aria-selected", "true")
-        if width == 1280:
-            expect(opened).to_be_focused()
-    trained.set_viewport_size({"width": 1280, "height": 900})
+def test_the_end_of_a_run_asks_takes_away_and_opens_explore_without_that_part(trained):
+    choose_tab(trained, "Train")
+    asked, headline = trained.locator("#train-board .hf-asked"), trained.locator("#train-board .hf-headline")
+    asked.get_by_role("button", name=re.compile("^Take (head|layer) .* away$")).click()
+    expect(headline).to_contain_text(re.compile("^(Yes|No): without"))
+    asked.get_by_role("button", name="Put it back").click()
+    expect(headline).to_contain_text("right after 60 steps")
+    asked.get_by_role("button", name="Open in Explore").click()
+    expect(trained.get_by_role("tab", name="Explore")).to_have_attribute("aria-selected", "true")
+    expect(trained.locator("#explore-board")).to_contain_text("without 1")
 
 
 def test_a_run_is_downloaded_as_a_checkpoint_that_loads(trained, tmp_path):
@@ -147,7 +147,7 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(trained, tmp_path):
     shutil.unpack_archive(tmp_path / "run.zip", tmp_path)
     loaded = load_checkpoint(tmp_path / "attn-copy-1")
     assert loaded.training["results"]["exact_match"] >= 0.99
-    assert loaded.training["curve"][-1]["step"] == 120
+    assert loaded.training["curve"][-1]["step"] == 60
 
 
 def test_a_run_pauses_goes_on_stops_and_keeps_its_weights(visit):
@@ -183,6 +183,7 @@ def test_wrong_settings_are_named_where_they_stand(visit):
     expect(page.locator("#error-learning_rate [role=alert]")).to_have_count(0)
     choose(page, "Task", "Addition")
     expect(page.locator(".hf-field-error [role=alert]")).to_have_count(0)
+    set_training(page)
     expect(page.get_by_label("Steps", exact=True)).to_have_value(str(build_task("addition").recipe.steps))
     page.context.close()
 

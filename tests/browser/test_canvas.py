@@ -209,7 +209,7 @@ def scale_colour(weight, theme="light"):
 
 def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    expect(page.locator("#explore .hf-one canvas").first).to_be_visible()
+    expect(map_canvas(page, "explore")).to_be_visible()
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")

@@ -305,6 +305,6 @@ def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, serve
         page.get_by_role("button", name="Open copy 1", exact=True).click()
         expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
         page.get_by_role("button", name="Share copy 1", exact=True).click()
-        expect(page.locator("#explore-model")).to_contain_text("Model: copy 1 (this session)")
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
         expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()
         page.wait_for_function("scrollY === 0")

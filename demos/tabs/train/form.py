@@ -90,7 +90,7 @@ CHOICES = {
     "position_type": POSITION_TYPES,
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
-RAIL = ("task", "model")  # always seen; the others are in the fold
+RAIL = ("task", "column_1", "column_2", "model")  # always seen; the others are in the fold
 # the others are in sight once the fold is open
 FIRST_MODELS = ("transformer", "additive", "none")
 SWITCHES = ("bidirectional", "input_feeding")
