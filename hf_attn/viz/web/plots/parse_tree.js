@@ -96,7 +96,10 @@ const inWords = (/** @type {Board.ParseNode} */ node) =>
 
 const parseTree = (host, { level = 68 } = {}) => {
   const inside = el("div");
-  host.append(scrollRegion("Parse tree, scrolls sideways where it is wider than the panel", "hf-tree", inside));
+  const region = scrollRegion("Parse tree, scrolls sideways where it is wider than the panel", "hf-tree", inside);
+  const watch = () => (region.tabIndex = inside.offsetWidth > region.clientWidth ? 0 : -1); // else no stop for Tab
+  new ResizeObserver(watch).observe(inside);
+  host.append(region);
   /** @type {Board.ParseNode} */
   let root = null;
   /** @type {number | null} */
