@@ -1,5 +1,5 @@
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
-   what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
+   what a change of tab closes, and where the new one begins.
    A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the board takes a Board.LinkValue. */
 import { buildSwitch, button, copyText, el } from "../../hf_attn/viz/web/core/dom.js";
 import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
@@ -30,15 +30,6 @@ const addressOf = (text, forOthers) => {
   if (forOthers) address.searchParams.delete("__theme");
   address.hash = "";
   return address.href;
-};
-
-/** Open the tab of this name as a click on it does, also where it stands in Gradio's More menu. */
-const toTab = name => {
-  /** @type {HTMLElement[]} */
-  const tabs = [...document.querySelectorAll("[role=tablist] [role=tab], .overflow-dropdown button")];
-  const tab = tabs.find(one => one.textContent.trim() === name);
-  tab?.click();
-  tab?.focus(); // what was pressed is out of sight now
 };
 
 /** Of the tabs only the open one is a stop of the Tab key; the arrow keys open its neighbours. */
@@ -217,9 +208,6 @@ const link_board = (element, trigger) => {
     if (!link.box.contains(event.target) && event.target !== press) link.shut();
   };
   document.addEventListener("click", onClick, true); // before a board has its clicks to itself
-  document.addEventListener("click", ({ target }) => {
-    if (target instanceof Element && target.matches("button.hf-to-tab")) toTab(target.textContent);
-  });
   onTab(tabs => {
     forget();
     link.shut();

@@ -158,7 +158,7 @@ def visit(context, app_url):
         page.set_default_timeout(PATIENCE)
         heard.append(listen(page, (app_url, "data:", "blob:")))
         page.goto(f"{app_url}?case={case}&__theme={theme}")
-        signs = {"empty": "will be drawn here", "evil": "Layer 2", "long": "Layer 2"}
+        signs = {"empty": "will be drawn here", "evil": "Head 2", "long": "Head 2"}
         expect(page.locator("body")).to_contain_text(signs.get(case, "of 200"))
         pages.append(page)
         return page
