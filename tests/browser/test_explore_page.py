@@ -100,7 +100,7 @@ def test_with_the_keyboard_the_map_is_a_few_stops_away_and_the_heads_are_one(chr
             stops.append(
                 page.evaluate("document.activeElement.closest('#explore-board canvas') ? 'canvas' : 'stop'")
             )
-        assert len(stops) <= 7  # input, Force, four examples, the map; skip, tabs and link come before
+        assert len(stops) <= 8  # input, Force, four examples, Save, the map; skip, tabs and link come before
         heads = page.locator("#explore-board .hf-grid button:not([tabindex='-1'])")
         expect(heads).to_have_count(1)
         page.locator(".hf-skip").press("Enter")

@@ -82,7 +82,7 @@ def test_the_frame_of_a_notebook_shows_the_lens_apart_from_the_notebook_s_own_st
     expect(frames.last.locator("h2").first).to_contain_text("the input reads itself")
     expect(frames.first.locator("h2").first).to_contain_text("the answer reads the input")
     with page.expect_download() as download:
-        choose_save(frames.last.locator(".hf-glance + .hf-panel"), "SVG")
+        choose_save(frames.last.locator(".hf-one"), "SVG")
     assert "<svg" in download.value.path().read_text()
 
 

@@ -119,9 +119,9 @@ def send_looks(page):
     choose_tab(page, "Explore")
     expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
     heads = page.locator("#explore-board [data-kind=cross] .hf-grid button")
-    expect(heads).to_have_count(4)  # of the run, and no longer of the model that was shown before
-    heads.nth(2).click()
-    expect(page.locator("#explore-board")).to_contain_text("Head 2·1")
+    expect(heads).to_have_count(2)  # of the run, and no longer of the model that was shown before
+    heads.nth(1).click()
+    expect(page.locator("#explore-board")).to_contain_text("Head 1·2")
     kept["run"] = copied(page), pixels(page, "#explore-board")
     choose_tab(page, "Train")
     page.get_by_role("button", name="Other seed").click()
@@ -303,7 +303,7 @@ def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, serve
         page.get_by_role("button", name="Train", exact=True).click()
         expect_trained(page)
         page.get_by_role("button", name="Open copy 1", exact=True).click()
-        expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
+        expect(page.locator("#train-board .hf-headline")).to_be_in_viewport()
         page.get_by_role("button", name="Share copy 1", exact=True).click()
         expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
         expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()

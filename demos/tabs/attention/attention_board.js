@@ -15,7 +15,7 @@ import { printedPanel } from "./textbook_figures.js";
 const PICK_MS = 60; // an arrow key held down is one choice
 const STEP_MS = 600; // between two symbols, where all are walked through
 const CELL = 42; // px at most, and of many rows
-const TALL = 336; // px for all of them
+const TALL = 312; // px for all of them
 const MANY = 28; // rows: from here on it is taller
 const LEVEL = 56; // px from one level of the tree to the next
 
