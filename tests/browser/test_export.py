@@ -354,7 +354,7 @@ def test_the_save_menu_is_worked_by_keyboard_and_closes_with_the_focus_where_it_
     expect(press).to_have_attribute("aria-expanded", "false")
     explore.keyboard.press("ArrowDown")
     expect(menu).to_be_visible()
-    explore.locator("#explore-board .hf-one h2").click()  # elsewhere
+    explore.locator("#explore-board .hf-one > header h2").click()  # elsewhere
     expect(menu).to_be_hidden()
 
 
