@@ -33,6 +33,8 @@ def explore(chromium, served_app):
     page.get_by_role("tab", name="Explore", exact=True).click()
     expect(heads(page).get_by_role("button", name="NPZ")).to_be_visible(timeout=PATIENCE)
     page.locator("#explore-board .hf-researchers > summary").click()
+    heads(page).locator("[data-kind=cross] .hf-grid button").nth(4).click()
+    expect(head(page).locator("h2").first).to_contain_text("Head 2·1")
     yield page
     assert complaints == []
 
