@@ -444,7 +444,7 @@ MUTANTS = [
          "punctuation_belongs_to_its_word_and_every_token_to_one"),
         ("sums.square().sum() * count / (count - 1)", "sums.square().sum() * count / count",
          "a_trained_model_needs_some_heads_and_not_others_and_its_weights_where_they_are"),
-        ("error = _standard_error(lost, groups)", "error = _standard_error(lost, range(len(lost)))",
+        ("error = _standard_error(lost, self.groups)", "error = _standard_error(lost, range(len(lost)))",
          "the_error_of_a_drop_is_of_the_sums_of_groups_where_whole_groups_were_held_out"),
         ("groups = _list_groups(task, parts)", "groups = _list_groups(task, [batch])",
          "the_error_of_a_drop_is_of_the_sums_of_groups_where_whole_groups_were_held_out"),
