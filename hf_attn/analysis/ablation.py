@@ -239,14 +239,14 @@ class AnsweredExamples:
     def judge(self, model, trial: Trial, part: int) -> torch.Tensor:
         """Which answers of a part of the examples are right in a trial."""
         batch, memory = self.parts[part], self.memories[part]
-        if any(intervention.kind == "encoder" for intervention in trial.interventions):
-            memory = None
+        is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
         rows: Sequence[Sequence[Intervention]] = [trial.interventions]
         if trial.edges:
             found = _find_edges(model, self.task, batch, trial.edges)
             rows = [[*trial.interventions, *edges] for edges in found]
         with intervening_by_row(model, rows):
-            return find_right(model, self.task, batch, memory).cpu()
+            right = find_right(model, self.task, batch, memory if is_encoder_whole else None)
+        return right.cpu()
 
     def measure(self, model, trial: Trial) -> Outcome:
         """How often the answers are right in a trial."""

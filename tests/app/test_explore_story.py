@@ -1,5 +1,6 @@
 """Explore's headline is true by its own numbers; heads are counted behind what a visitor does, in turn."""
 
+import dataclasses
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from demos.tabs.explore import counting, head_counts, story
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.counting import CountJob
 from demos.tabs.explore.head_scores import ExploreState
+from demos.ui import formatting
 from hf_attn.analysis.ablation import Trial, measure_changes, measure_outcomes, measure_removal
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.tasks.base import CLASSES, SEQUENCE
@@ -236,6 +238,15 @@ def test_of_more_heads_than_are_counted_some_are_and_the_number_is_told(monkeypa
     assert re.search(r"No single head of \d counted \(it has 12\) is needed", said(state))
 
 
+def test_where_no_head_is_needed_the_sentence_names_the_share_that_is_lowest():
+    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
+    count(session)
+    for place in state.counts.needed:
+        state.counts.rows[place] = dataclasses.replace(state.counts.rows[place], drop=0.04, exact_match=0.96)
+    lowest = f"without any one of them at least 96{formatting.NARROW}% stay right. Remove a layer."
+    assert said(state) == f"No single head is needed: {lowest}"
+
+
 def test_the_whole_model_is_measured_before_any_head():
     found = load_once(FOLDERS["attn-copy"])
     answered = head_counts.AnsweredExamples(found.model, found.task, found.task.held_out(8))
@@ -257,6 +268,7 @@ def test_nothing_is_counted_while_a_question_is_being_answered():
     with CATALOG.open(visitor, FOLDERS["attn-sort"]):  # somebody's question, about any model
         counted.start()
         wait_for(counted, lambda: bool(TURNS._line))
+        counted.join(0.5)  # long enough for several pieces
         assert (state.counts.whole, state.counts.begun) == (None, [])
     counted.join()
     assert state.counts.is_complete

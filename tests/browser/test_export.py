@@ -33,8 +33,8 @@ def explore(chromium, served_app):
     page.get_by_role("tab", name="Explore", exact=True).click()
     expect(heads(page).get_by_role("button", name="Save")).to_be_visible(timeout=PATIENCE)
     page.locator("#explore-board .hf-researchers > summary").click()
-    page.locator("#explore-board [data-kind=cross] .hf-grid button").nth(4).click()
-    expect(page.locator("#explore-board .hf-one h2").first).to_contain_text("Head 2·1")
+    heads(page).locator("[data-kind=cross] .hf-grid button").nth(4).click()
+    expect(head(page).locator("h2").first).to_contain_text("Head 2·1")
     yield page
     assert complaints == []
 
@@ -280,7 +280,7 @@ def test_a_saved_map_says_what_it_shows_where_it_comes_from_and_what_its_marks_m
     texts, svg = slide_of(explore, head(explore))
     assert 'width="1280" height="720"' in svg
     assert "".join(texts[:4]) == "0 reads 1 1 with weight 0.000"
-    for part in ("attn-addition", "layer 2, head 1", "153+391 → 544"):
+    for part in ("attn-addition", "head 2·1", "153+391 → 544"):
         assert part in texts[4]
     assert {"query", ": reads ↓", "key", ": is read →"} <= set(texts)
     assert {"0", "1   weight; each row sums to 1", "known answer", "carried"} <= set(texts)

@@ -1,7 +1,7 @@
 /* What is removed under the lens's map, and the answer without it beside the whole model's; how many heads are counted,
    under the lens's heads; below, in the fold for researchers, all that is measured besides. It takes a
    Board.ChecksValue, and puts its first two parts into the lens's slots. */
-import { buildPanel, buildSegment, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, buildSegment, button, el, live, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -156,7 +156,7 @@ const answersOf = host => {
   ];
   const verdict = el("p", "hf-verdict-line");
   const said = live();
-  const scroll = el("div", "hf-scroll", strips);
+  const scroll = scrollRegion("The answers, symbol under symbol", "", strips);
   const box = el("div", "hf-said", labels, scroll, shares);
   host.append(box, verdict, said.element);
   const stripOf = (/** @type {Board.AblationAnswer} */ answer, row, isOther) => {
@@ -195,6 +195,9 @@ const answersOf = host => {
     const isLost = (held.drop ?? 0) > 2 * (held.error ?? 0) && held.drop > 0;
     const isText = Boolean(predictions); // what is expected stands as bars, not as symbols
     scroll.hidden = isText;
+    requestAnimationFrame(() => {
+      scroll.tabIndex = scroll.scrollWidth > scroll.clientWidth ? 0 : -1; // no stop where nothing scrolls
+    });
     box.classList.toggle("text", isText);
     labels.replaceChildren(el("span", "", "whole model"), ...(whole ? [] : [el("span", "", nameOf(answer))]));
     const isOther = answer.after.correct !== false;
