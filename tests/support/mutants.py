@@ -438,7 +438,7 @@ MUTANTS = [
     ),
     # Intervals, and what a part is worth
     *wrong_lines("hf_attn/analysis/ablation.py", "tests/analysis/test_ablation.py",
-        ('intervention.kind == "encoder"', 'intervention.kind == "none"',
+        ("memory if is_encoder_whole else None", "memory",
          "one_pass_over_the_right_answers_tells_what_free_writing_would_get_right"),
         ("(p - p[0]).abs().sum(-1) / 2", "(p - p[0]).abs().sum(-1)",
          "without_a_token_a_writer_writes_what_it_writes_for_the_shorter_source"),
