@@ -213,6 +213,18 @@ def test_a_second_visitor_sees_at_once_what_was_counted_for_the_first():
     assert said(beside).startswith("Without head 1·2, ")
 
 
+def test_what_another_visitor_counts_meanwhile_is_told_of_this_input_too():
+    session, _, beside = shown(FOLDERS["attn-copy"], "1 2 3")
+    other = Session(CATALOG, device="cpu")
+    shown(FOLDERS["attn-copy"], "7 15 2 3 12", other)
+    count(other)
+    assert beside.counts.is_complete
+    assert beside.counting == "waiting"
+    count(session)
+    assert beside.counting == "finished"
+    assert set(beside.counts.needed) == set(beside.effects)
+
+
 def test_a_page_that_is_closed_counts_no_more():
     session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
     counting.press_count(session)

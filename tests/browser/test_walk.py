@@ -184,8 +184,9 @@ def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts(chromi
 
 def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_closes(chromium, served_app):
     with browser.open_tab(chromium, served_app, "Train") as page:
-        page.get_by_label("Task", exact=True).focus()
-        for label in ("Task", "Model", "Longest", "Size"):
+        browser.set_training(page)
+        page.get_by_label("Longest", exact=True).focus()
+        for label in ("Longest", "Size", "Hidden size"):
             expect(page.get_by_label(label, exact=True)).to_be_focused()
             expect(page.locator("[role=listbox]:visible")).to_have_count(1)
             page.keyboard.press("Tab")

@@ -49,7 +49,7 @@ class CountJob(Job):
                 if not counts.is_complete:
                     counts.count_piece(opened)
                 note_effects(opened, self.state)
-        return not counts.is_complete
+        return not (counts.is_complete and not self.state.unnoted)
 
     def fail(self, error: Exception) -> None:
         super().fail(error)
@@ -61,11 +61,9 @@ class CountJob(Job):
 
 def note_effects(opened: LoadedModel, state: ExploreState) -> None:
     """Keep what becomes of this input without each head that is needed so far."""
-    needed = state.counts.needed if state.counts is not None else []
-    missing = [place for place in needed if place not in state.effects][:MOST_EFFECTS]
-    if not missing or state.shown["no_answer"]:
+    missing, number = state.unnoted[:MOST_EFFECTS], state.id
+    if not missing:
         return
-    number = state.id
     try:
         found = find_effects(opened, state, missing)
     except ValueError:  # this input has no answer to compare

@@ -123,11 +123,18 @@ class ExploreState(AnsweredInput):
         return next(changing, needed[0] if needed else None)
 
     @property
+    def unnoted(self) -> list[Place]:
+        """The needed heads of which it is not known yet what becomes of this input without each."""
+        if self.counts is None or self.shown["no_answer"]:
+            return []
+        return [place for place in self.counts.needed if place not in self.effects]
+
+    @property
     def counting(self) -> str:
         """Where counting stands, as in the board's value."""
         if self.counts is None or self.counts.why or self.count_error:
             return ""
-        if self.counts.is_complete:
+        if self.counts.is_complete and not self.unnoted:
             return FINISHED
         if self.is_stopped:
             return STOPPED

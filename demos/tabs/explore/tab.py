@@ -233,7 +233,11 @@ def write_on(session: Session, values: dict[str, object]) -> dict:
 
 
 def choose_fields(session: Session, values: dict[str, object]) -> dict:
-    """Target and menu for another checkpoint; a classifier has no target."""
+    """Target and menu for another checkpoint; a classifier has no target.
+
+    The menu closes on a choice, but not on the tab's first answer, before which it may have been opened.
+    """
+    closes = {} if session.state(ExploreState).answered is None else {"open": False}
     opened = session.catalog.glance(session, values["checkpoint"])
     shown, predicts = opened is None or opened.takes_target, opened.predicts if opened else ""
     hint = "its first token alone" if predicts else HINT
@@ -241,7 +245,7 @@ def choose_fields(session: Session, values: dict[str, object]) -> dict:
         "target": gr.update(value="", visible=shown, placeholder=hint),
         "write_on": gr.update(visible=predicts in (NEXT, WRITTEN)),
         "force": gr.update(visible=shown),
-        "menu": gr.update(label=f"Model: {name_choice(session, values['checkpoint'])}", open=False),
+        "menu": gr.update(label=f"Model: {name_choice(session, values['checkpoint'])}", **closes),
     }
 
 

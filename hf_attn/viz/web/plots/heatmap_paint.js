@@ -275,7 +275,7 @@ const legend = (ctx, width, theme, o, size) => {
   const parts = [
     [bar + 20, `${end}   weight${sums}`, (x, y) => scaleOf(ctx, theme, bar, x, y)],
     has(1) && [19, "known answer", ring([])],
-    has(2) && [19, "needed for the carry", ring([2, 3])],
+    has(2) && [19, "needed indirectly", ring([2, 3])],
     hidden && [20, "may not be read", (x, y) => hatch(ctx, theme, x, y - 6, 12, 12, 2)],
     o.note && [0, o.note, () => {}],
   ];
