@@ -185,11 +185,11 @@ def as_ids(opened: LoadedModel, ids: list[int]) -> torch.Tensor:
     return torch.tensor([ids], device=next(opened.model.parameters()).device)
 
 
-def build_model_input(look_for: str | list[notices.Part], name: str) -> tuple[gr.Row, dict[str, Component]]:
+def build_model_input(sentence: list[notices.Part], name: str) -> tuple[gr.Row, dict[str, Component]]:
     """Lay out sentence and origin, then checkpoint, input and examples: (row for more, parts by name)."""
     # origin and hint are filled when the tab is opened
     parts: dict = {}
-    parts["look_for"], parts["origin"] = notices.build_lead(look_for, "", f"{name}-origin")
+    parts["headline"], parts["origin"] = notices.build_lead(sentence, "", f"{name}-origin")
     with gr.Row(elem_classes="hf-ask") as row:
         parts["checkpoint"] = build_checkpoint(name)
         parts |= build_text(name)

@@ -35,11 +35,6 @@ def headline(parts: list[Part], more: str = "") -> str:
     return f'<h1 class="hf-headline">{inside}{more}</h1>'
 
 
-def look_for(sentence: str) -> str:
-    """The tab's one sentence, after the words "Look for"; at most 25 words."""
-    return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'
-
-
 def origin(model: str, weights: str, device: str, *, url: str | None = None) -> str:
     """Where the numbers come from: model, linked to `url`, weights (step 240) and device."""
     named, *facts = (html.escape(plain(fact)) for fact in (model, weights, device))
@@ -87,13 +82,10 @@ def refusal(sentence: str) -> str:
     return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'
 
 
-def build_lead(
-    sentence: str | list[Part], origin_line: str, elem_id: str | None = None
-) -> tuple[gr.HTML, gr.HTML]:
+def build_lead(sentence: list[Part], origin_line: str, elem_id: str | None = None) -> tuple[gr.HTML, gr.HTML]:
     """Lay out a tab's first row: its sentence, and where the numbers come from (`elem_id` is of that)."""
-    told = headline(sentence) if isinstance(sentence, list) else look_for(sentence)
     with gr.Row(elem_classes="hf-lead"):
-        return gr.HTML(told), gr.HTML(origin_line, elem_id=elem_id)
+        return gr.HTML(headline(sentence)), gr.HTML(origin_line, elem_id=elem_id)
 
 
 def build_error_line(elem_id: str) -> gr.HTML:

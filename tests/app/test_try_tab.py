@@ -58,7 +58,7 @@ def model_of(name="attn-addition", text=SUM):
 def test_the_sentence_of_a_checkpoint_is_true_by_its_own_figures(name):
     text = examples_of(load_once(folder(name)).task)[0]
     updates = write(text, name)
-    value, said = json.loads(updates["board"]), plain(updates["look_for"])
+    value, said = json.loads(updates["board"]), plain(updates["headline"])
     model, task, source = model_of(name, text)
     choices = generate_answer(model, source, max_new_tokens=len(value["written"])).choices
     lowest = min(float(choice.probabilities[choice.token]) for choice in choices)
@@ -77,7 +77,7 @@ def test_the_sentence_of_a_checkpoint_is_true_by_its_own_figures(name):
 
 
 def test_a_link_that_hides_the_answers_hides_the_verdict_of_the_sentence():
-    assert "<em>, which is right</em>" in write(SUM)["look_for"]
+    assert "<em>, which is right</em>" in write(SUM)["headline"]
 
 
 def plain(markup):

@@ -297,7 +297,7 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
     expect_trained(page)
     for name in ("Train", "Try", "Explore"):
         choose_tab(page, name)
-        expect(page.locator(".hf-look, .hf-headline").locator("visible=true")).to_have_count(1)
+        expect(page.locator(".hf-headline").locator("visible=true")).to_have_count(1)
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
     page.context.close()

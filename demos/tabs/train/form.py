@@ -11,7 +11,6 @@ from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.architectures.registry import build_model, check_recipe
 from hf_attn.architectures.settings import apply_settings, setting_types
-from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
@@ -21,6 +20,7 @@ from ...core.fields import (
     FieldError,
     blame,
     error_lines,
+    position_choices,
     read_number,
     refuse_form,
     share_task,
@@ -87,7 +87,7 @@ CHOICES = {
     "encoder_layers": (1, 2, 3, 4),
     "decoder_layers": (1, 2, 3, 4),
     "num_hidden_layers": (1, 2, 3, 4, 6),
-    "position_type": POSITION_TYPES,
+    "position_type": position_choices(),
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
 RAIL = ("task", "column_1", "column_2", "model")  # always seen; the others are in the fold

@@ -121,7 +121,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
     """
     chosen, text = values["checkpoint"], (values["text"] or "").strip()
     if chosen is None:
-        begin = {"look_for": notices.headline(BEGIN), "origin": notices.NOTHING}
+        begin = {"headline": notices.headline(BEGIN), "origin": notices.NOTHING}
         return {"board": None, "error": "", "wrong": ""} | begin
     given = {name: values[row.short] for name, row in list_parameters().items() if row.short in values}
     given = first_settings() | given
@@ -136,7 +136,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
             python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
             told = notices.headline(tell_answer(value, opened.kind))
-            return {"board": board, "look_for": told, "error": "", "origin": opened.origin, "wrong": ""}
+            return {"board": board, "headline": told, "error": "", "origin": opened.origin, "wrong": ""}
     except FieldError as error:
         return {"error": "", "wrong": notices.field_error(str(error))}
     except ValueError as error:

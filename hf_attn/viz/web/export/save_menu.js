@@ -4,6 +4,8 @@
    does, under which small heading, and whether it is there now */
 import { button, el } from "../core/dom.js";
 
+const EDGE = 8; // px that a menu keeps from the edge of the page
+
 const saveMenu = rows => {
   const menu = el("div", "hf-save-menu");
   const press = button("Save", () => (menu.hidden ? open() : close()), "");
@@ -45,16 +47,18 @@ const saveMenu = rows => {
     rows.forEach(({ shown }, i) => (items[i].hidden = Boolean(shown) && !shown()));
     for (const group of groups) group.hidden = !there().some(item => group.contains(item));
     menu.hidden = false;
-    const { right } = box.getBoundingClientRect();
-    menu.classList.toggle("rightwards", right < menu.offsetWidth + 8);
+    const { left, right } = box.getBoundingClientRect();
+    menu.style.left = `${Math.max(right - menu.offsetWidth, EDGE) - left}px`;
     press.setAttribute("aria-expanded", "true");
     document.addEventListener("pointerdown", outside, true);
+    addEventListener("resize", close);
     there()[0].focus();
   };
   const close = () => {
     menu.hidden = true;
     press.setAttribute("aria-expanded", "false");
     document.removeEventListener("pointerdown", outside, true);
+    removeEventListener("resize", close);
   };
   box.addEventListener("keydown", event => {
     const [all, at] = [there(), there().indexOf(document.activeElement)]; // at −1 the button itself has the focus
