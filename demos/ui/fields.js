@@ -2,7 +2,8 @@
 
    The number beside a slider: what it cannot be is told under it and goes no further, so that nothing is computed from
    it; where the field is left, the slider's own number comes back.
-   A list: from its field Tab goes to the next field, not into the list, which closes. */
+   A list: from its field Tab goes to the next field, not into the list, which closes.
+   Radio buttons, and the examples under an input: one Tab stop, in which arrows move. */
 const rangeOf = field => field.closest(".block")?.querySelector("input[type=range]");
 
 /** What the field takes, in words; empty where it takes what is typed. */
@@ -59,6 +60,28 @@ document.addEventListener("focusin", event => {
     const list = document.getElementById(target.getAttribute("aria-controls"));
     if (list) list.tabIndex = -1;
   });
+});
+
+/** The examples of a row that are seen, of which the first, or the last that had the focus, is a stop. */
+const examplesOf = row => [...row.querySelectorAll("button.chip")].filter(chip => chip.offsetParent);
+const keepOneStop = () => {
+  for (const field of document.querySelectorAll("fieldset:has(input[type=radio])"))
+    for (const radio of field.querySelectorAll("input[type=radio]")) radio.setAttribute("name", field.id);
+  for (const row of document.querySelectorAll(".hf-chips")) {
+    const chips = examplesOf(row);
+    const stop = chips.find(chip => chip === document.activeElement) || chips.find(chip => !chip.tabIndex) || chips[0];
+    for (const chip of chips) chip.tabIndex = chip === stop ? 0 : -1;
+  }
+};
+addEventListener("keydown", event => event.key === "Tab" && keepOneStop(), true);
+document.addEventListener("keydown", event => {
+  const chip = /** @type {HTMLElement} */ (event.target);
+  const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const row = way && chip.matches(".chip") && chip.closest(".hf-chips");
+  if (!row) return;
+  event.preventDefault();
+  const chips = examplesOf(row);
+  chips.at((chips.indexOf(chip) + way) % chips.length).focus();
 });
 
 export {};

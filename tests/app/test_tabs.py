@@ -246,7 +246,7 @@ def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
         next(steps)
     next(steps)
     assert session.run.step == 1
-    train.press_step(session, changed())
+    train.press_step(session)
     while session.run.step == 1:
         next(steps)
     next(steps)
@@ -285,7 +285,8 @@ def test_a_run_that_waits_for_a_place_is_trained_though_another_was_opened_meanw
 
 def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
     session = Session(device="cpu")
-    train.press_step(session, changed())
+    train.press_train(session, changed())
+    session.run.wants_pause, session.run.wanted_steps = True, 1
     session.run.stop()
     train.press_pause(session)
     list(session.run.follow())
@@ -293,17 +294,23 @@ def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
 
 
 @pytest.mark.long
-def test_step_without_a_run_begins_one_and_takes_its_first_step():
+def test_step_of_a_stopped_run_takes_one_more_and_without_a_run_nothing():
     session = Session(device="cpu")
-    train.press_step(session, changed())
+    assert train.press_step(session) == {}
+    session = begun(steps="6")
+    session.run.wants_pause, session.run.wanted_steps = True, 1
     steps = follow(session)
     while session.run.step < 1 or session.run.wanted_steps:
         next(steps)
-    next(steps)
-    assert (session.run.step, session.run.status) == (1, PAUSED)
     steps.close()
     assert session.run.status == STOPPED  # the page was closed: what was learned stays
-    assert session.run.can_go_on
+    train.press_step(session)
+    steps = follow(session)
+    while session.run.step < 2:
+        next(steps)
+    next(steps)
+    assert (session.run.step, session.run.status) == (2, PAUSED)
+    steps.close()
 
 
 def test_a_run_that_diverges_keeps_its_last_good_state_and_says_what_to_do(monkeypatch, copied):

@@ -283,7 +283,7 @@ def test_a_saved_map_says_what_it_shows_where_it_comes_from_and_what_its_marks_m
     for part in ("attn-addition", "head 2·1", "153+391 → 544"):
         assert part in texts[4]
     assert {"query", ": reads ↓", "key", ": is read →"} <= set(texts)
-    assert {"0", "1   weight; each row sums to 1", "known answer", "needed indirectly"} <= set(texts)
+    assert {"0", "1   weight; a row sums to 1", "known answer", "needed indirectly"} <= set(texts)
     assert re.search(r"hf_attn \d+\.\d+\S* · trained, step 3\u202f000", " ".join(texts))
     canvas.press("Escape")
     texts, _ = slide_of(explore, head(explore))
@@ -301,7 +301,7 @@ def test_a_saved_picture_is_light_whatever_the_page_is(explore):
 def test_the_picture_of_all_heads_names_its_axes_and_its_scale(explore):
     texts, _ = slide_of(explore, heads(explore))
     assert texts[0] == "the answer reads itself"
-    assert {"head →", "layer ↓", "1   weight; each row sums to 1"} <= set(texts)
+    assert {"head →", "layer ↓", "1   weight; a row sums to 1"} <= set(texts)
     assert "in each map: rows are queries, columns keys" in texts
 
 

@@ -62,7 +62,7 @@ def show_controls(session: Session) -> dict:
             interactive=resumes or (busy and run.is_live),
         ),
         "stop": gr.update(visible=busy),
-        "step": gr.update(visible=run is None or run.can_go_on or (status == PAUSED and run.is_live)),
+        "step": gr.update(visible=resumes),
         "again": gr.update(visible=is_over),
         "reseed": gr.update(visible=is_over),
         "note": notices.note(status_message(run)) if run else gr.skip(),

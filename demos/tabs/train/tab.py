@@ -118,17 +118,14 @@ def press_reseed(session: Session) -> dict:
     return changes | ({} if session.run is None else {"seed": str(session.run.seed)})
 
 
-def press_step(session: Session, values: dict) -> dict:
-    """Take exactly one step, of the paused or stopped run or else of a new one."""
+def press_step(session: Session) -> dict:
+    """Take exactly one step, of a run that is paused or was stopped."""
     run = session.run
-    if run is not None and run.is_live:
+    if run is None or not (run.is_live or run.can_go_on):
+        return {}
+    if run.is_live:
         run.wanted_steps += int(run.wants_pause)
         return {}
-    if run is None or not run.can_go_on:
-        try:
-            run = start_run(session, values)
-        except FieldError as error:
-            return refuse(error, values)
     run.status, run.goal, run.wants_pause, run.wanted_steps = PAUSED, None, True, 1
     return begin(session, run.made_room)
 
@@ -285,7 +282,7 @@ def build_drive() -> dict[str, gr.Button]:
     with gr.Row(elem_classes="hf-drive"):
         pause = gr.Button("Pause", visible=False, elem_id="pause", **look)
         stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", **look)
-        step = gr.Button("Step", elem_id="step", **look)
+        step = gr.Button("Step", visible=False, elem_id="step", **look)
         reseed = gr.Button("Other seed", visible=False, elem_id="reseed", **look)
         again = gr.Button("Same seed", visible=False, elem_id="again", **look)
     return {"pause": pause, "stop": stop, "step": step, "again": again, "reseed": reseed}
@@ -296,7 +293,7 @@ def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: di
     presses = {"train": press_train, "pause": press_pause, "step": press_step}
     presses |= {"again": press_again, "reseed": press_reseed}
     for name, press in presses.items():
-        read = fields if name in ("train", "step") else None
+        read = fields if name == "train" else None
         mode = "multiple" if name == "step" else "once"
         pressed = page.connect(buttons[name].click, press, read, shown, **NOW, trigger_mode=mode)
         page.run_ended.append(page.follow(pressed.then, runs))

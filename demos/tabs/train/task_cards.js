@@ -1,5 +1,6 @@
 /* Cards of the tasks that are offered first: a radio group of which one is chosen, or none where the task is another.
-   What is chosen goes to Python as pick_task {task}; the mark moves at once. */
+   What is chosen goes to Python as pick_task {task}; the mark moves at once. Behind the last card an arrow leads to the
+   list of all tasks, which is no Tab stop of its own while there are cards. */
 import { button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { thumb } from "../../../hf_attn/viz/web/core/surface.js";
 import { onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
@@ -7,10 +8,12 @@ import { onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 /** What a symbol needs is dark, what it needs indirectly lighter. */
 const shades = map => map.map(row => row.map(need => (need === 1 ? 1 : need ? 0.5 : 0)));
 
+const listOfAll = () => /** @type {HTMLElement} */ (document.querySelector("#field-task input"));
+
 const task_cards = (element, trigger) => {
   const root = element.querySelector(".hf-cards");
   root.setAttribute("role", "radiogroup");
-  root.setAttribute("aria-label", "Common tasks");
+  root.setAttribute("aria-label", "Common tasks; behind the last one the list of all");
   /** @type {Board.CardsValue} */
   let value = null;
   const mark = () =>
@@ -43,10 +46,12 @@ const task_cards = (element, trigger) => {
     const at = cards.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     if (!way || at < 0) return;
     event.preventDefault();
-    const next = (at + way + cards.length) % cards.length;
+    const next = Math.max(at + way, 0);
+    if (next === cards.length) return listOfAll().focus();
     choose(value.cards[next].task);
     cards[next].focus();
   });
+  new ResizeObserver(() => (listOfAll().tabIndex = root.offsetWidth ? -1 : 0)).observe(root); // none on a phone
   const update = (/** @type {Board.CardsValue} */ next) => {
     if (!next) return;
     const isNew = !value;

@@ -328,7 +328,9 @@ const nowPanel = (host, pick) => {
       : `${layerName}mean of ${meta.heads} head${meta.heads > 1 ? "s" : ""}`;
     const at = away ? "taken away" : `step ${count(frame.step)}`;
     const beside = away || !view.following ? `${which}, ${at}` : which;
-    looks.rename("Where it looks", el("span", "", beside, frame.step === 0 ? el("span", "hf-tag", "untrained") : null));
+    const isNew = frame.step === 0;
+    const told = isNew && !head && !layerName && !away ? "mean" : beside; // beside the mark there is no room for more
+    looks.rename("Where it looks", el("span", "", told, isNew ? el("span", "hf-tag", "untrained") : null));
     const gone = away && (meta.needed.head === 0 || meta.needed.head === head) && meta.needed.layer === number;
     const name = `${meta.map || "Attention"}, ${which}, ${gone ? "taken away" : at}`;
     map.update({ rows, cols, values, truth: gone ? null : truth, allowed: hatched(values, gone) ?? allowed, name });

@@ -2,8 +2,8 @@
    same, behind one Save button; and the numbers as a table.
 
    const take = takeRow({picture, file, lines, caption, arrays, page, python, table}); take.row are the buttons,
-   take.below is what opens under the view; take.refresh() after each update. Of a row at a panel's foot the menu
-   moves to its head; the table's button stays where the table opens
+   take.below is what opens under the view; take.refresh() after each update. Of a panel with a head a row at its foot
+   is seen at the right of the head, and reached behind the view
    const refresh = takeAway(panel, {…}) puts them into a panel
    options  picture    with png(file) and svg(file); left out where there is none
             file()     the files' name without its ending
@@ -77,6 +77,7 @@ const tableButton = (host, build, words = () => "Show as table") => {
   let open = false;
   const refresh = () => {
     write(press, open ? "Hide table" : words());
+    press.title = press.textContent;
     host.replaceChildren(...(open ? [build()] : []));
   };
   const press = button(
@@ -96,10 +97,11 @@ const tableButton = (host, build, words = () => "Show as table") => {
 
 const titleOf = node => node.closest(".hf-panel")?.querySelector("h2")?.firstChild?.textContent.trim() || "hf_attn";
 
-/** Where a row stands at a panel's foot, its menu goes to the panel's head. */
-const rise = (row, menu) => {
-  if (row.parentElement?.localName !== "footer" || menu.parentElement !== row) return;
-  row.closest(".hf-panel")?.querySelector(":scope > header")?.append(menu);
+/** A row at the foot of a panel with a head becomes the panel's own, which its style puts beside the head. */
+const rise = row => {
+  const foot = row.parentElement;
+  const panel = foot?.localName === "footer" ? row.closest(".hf-panel") : null;
+  if (panel?.querySelector(":scope > header")) foot.before(row);
 };
 
 const takeRow = options => {
@@ -133,11 +135,11 @@ const takeRow = options => {
   const menu = saveMenu(rows);
   row.append(...[table?.press, menu].filter(Boolean));
   const refresh = () => {
-    rise(row, menu);
+    rise(row);
     python.refresh();
     table?.refresh();
   };
-  return { row, menu, below: el("div", "hf-taken", python.box, tableHost), refresh };
+  return { row, below: el("div", "hf-taken", python.box, tableHost), refresh };
 };
 
 const takeAway = (panel, options) => {
@@ -145,7 +147,7 @@ const takeAway = (panel, options) => {
   panel.footer.hidden = false;
   panel.footer.append(take.row);
   panel.section.append(take.below);
-  rise(take.row, take.menu);
+  rise(take.row);
   return take.refresh;
 };
 

@@ -267,7 +267,7 @@ const scaleOf = (ctx, theme, bar, x, y) => {
 };
 const legend = (ctx, width, theme, o, size) => {
   const end = String(Math.round(o.most * 1000) / 1000);
-  const sums = o.most < 1 || o.sums === false || width < 280 ? "" : "; each row sums to 1";
+  const sums = o.most < 1 || o.sums === false || width < 260 ? "" : "; a row sums to 1";
   const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
   const has = kind => o.truth?.some(row => row.includes(kind));
   const hidden = o.allowed?.some(row => row.some(may => !may)) || o.padding?.some(Boolean);
