@@ -120,14 +120,22 @@ def test_a_written_token_moves_curves_tree_map_and_line_together(chromium, serve
         assert board.locator(".hf-map-panel canvas[tabindex='0']").bounding_box()["y"] <= 420
 
 
-def test_the_keyboard_reaches_the_map_within_eight_stops_and_at_once_by_the_first(chromium, served_app):
-    with open_tab(chromium, served_app, "Train") as page:
-        page.keyboard.press("ArrowLeft")
-        expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true")
-        page.reload()
-        board = page.locator("#attention-board .hf-map-panel canvas[tabindex='0']")
+@pytest.mark.parametrize(
+    ("tab", "panel"),
+    [
+        ("Attention", "#attention-board .hf-map-panel"),
+        ("Train", ".hf-looks"),
+        ("Explore", "#explore-board .hf-one"),
+    ],
+)
+def test_the_keyboard_reaches_the_map_within_eight_stops_and_at_once_by_the_first(
+    chromium, served_app, tab, panel
+):
+    with open_tab(chromium, served_app, tab) as page:
+        board = page.locator(f"{panel} canvas[tabindex='0']")
         expect(board).to_be_visible()
         settle(page)
+        page.evaluate("document.body.tabIndex = -1, document.body.focus(), document.body.tabIndex")
         stops = 0
         while not board.evaluate("map => map === document.activeElement"):
             page.keyboard.press("Tab")
