@@ -52,7 +52,9 @@ const storyPanel = (host, /** @type {StoryActs} */ { go, takeAway: turn }) => {
   keep.title = "Download it as a checkpoint that transformers loads";
   const publish = button("Share", () => go("share_run"));
   publish.title = "Push it to the Hub, with a card";
-  const explore = button("Open in Explore", () => go("explore_run"));
+  const explore = button("", () => go("explore_run"));
+  explore.setAttribute("aria-label", "Open in Explore");
+  explore.append(el("span", "", "Open in "), "Explore");
   const leave = el("span", "hf-leave", keep, publish, explore);
   const row = el("div", "hf-asked", asked, away, back, leave);
   host.append(el("div", "hf-say", sentence, row));
