@@ -38,6 +38,16 @@ class Event(gr.EventData):
         vars(self).update(checked)
 
 
+class NewestEvent(Event):
+    """An event that replaces those of its kind sent before; `Session.is_newest` tells.
+
+    Each is sent by itself (`EACH`, `EACH_NOW`): where Gradio keeps only the last of several, it sends the
+    first one's values again. The server may begin them in another order.
+    """
+
+    sent_at: float = 0.0  # ms of the page's clock
+
+
 class RunEvent(Event):
     """An event about one run."""
 

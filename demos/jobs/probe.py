@@ -197,7 +197,7 @@ def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
     most = len(verdict.expected) + 1  # one that does not end would push everything else away
     return {
         "source": shorten(source, LONGEST_SOURCE),
-        "written": [*written[:most], *["…"] * (len(written) > most)],
+        "written": [*written[:most], *[f"+{len(written) - most}"] * (len(written) > most)],
         "wrong": wrong_symbols(written, verdict)[:most],
         **judged,
     }

@@ -39,6 +39,8 @@ KEPT_POINTS = 2000  # of a run's curve
 FRAMES = 60  # of a run's film, beside that of step 0
 REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this,
 REPEATED = 3  # and where steps take long so many of the newest
+LEARNED = 0.05  # right, from which on it is asked what the answers need
+ASKED_INPUTS, ASKED_TEXTS = 500, 60  # held-out ones on which that is measured
 LONGEST_PROBE = 48  # characters of the probe in the map's title
 WRITES = {  # kind of task → what the predictions are called, and their columns
     CLASSES: ("What it predicts", ("text", "class"), "{} validation examples"),
@@ -147,9 +149,12 @@ class TrainingJob(Job):
 
     def find_needed(self) -> None:
         """Find what the answers need most; not to the end where the run goes on or is left."""
-        if not self.map["kind"]:
+        has_learned = self.evaluation is not None and self.evaluation.overall.exact_match >= LEARNED
+        if not self.map["kind"] or not has_learned:
             return
-        pieces, needed, step = find_needed(self.model, self.task, self.map["kind"]), None, self.step
+        examples = ASKED_TEXTS if self.task.kind == TEXT else ASKED_INPUTS
+        pieces = find_needed(self.model, self.task, self.map["kind"], examples)
+        needed, step = None, self.step
         while needed is None:
             if self.is_closed:
                 return

@@ -1,4 +1,4 @@
-"""Who computes next, of what nobody waits for: in turn between visitors, and behind every question."""
+"""Background work: visitors take turns, and every question goes first."""
 
 import contextlib
 import threading
@@ -12,8 +12,9 @@ PATIENCE_SECONDS = 2.0  # from then on a turn is taken although questions are be
 class Turns:
     """Turns of background work, in the order in which they were asked for; one at a time.
 
-    A turn begins only while no visitor's question is being answered. It should be short: a question that
-    comes meanwhile does not wait for its end, but shares the processor with it.
+    A turn begins while no visitor's question is being answered, or once it has waited two seconds for that.
+    It should be short: a question that comes meanwhile does not wait for its end, but shares the processor
+    with it.
     """
 
     def __init__(self) -> None:
@@ -36,10 +37,13 @@ class Turns:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Wait for one's turn, and have it."""
-        mine, waits_until = object(), time.monotonic() + PATIENCE_SECONDS
+        mine = object()
         with self._changed:
             self._line.append(mine)
-            while self._line[0] is not mine or (self._questions and time.monotonic() < waits_until):
+            while self._line[0] is not mine:
+                self._changed.wait(0.1)
+            waits_until = time.monotonic() + PATIENCE_SECONDS
+            while self._questions and time.monotonic() < waits_until:
                 self._changed.wait(0.1)
         try:
             yield

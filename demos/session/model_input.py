@@ -28,7 +28,7 @@ SPLIT_NAMES = {
     HELD_OUT: "a held-out input, which training never draws",
     None: "an input of no split that is known here",
 }
-WHEN_ASKED = "(...values) => [...values.slice(0, -1), performance.now()]"
+WHEN_ASKED = "(...values) => [...values.slice(0, -1), performance.timeOrigin + performance.now()]"
 OFFER = "Read it with the English model"
 Handler = Callable[[Session, dict], dict]
 

@@ -23,6 +23,7 @@ LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "p
 LAST = {**LIGHT, "trigger_mode": "always_last"}
 NOW = {**LIGHT, "queue": False}
 LAST_NOW = {**NOW, "trigger_mode": "always_last"}
+EACH = {**LIGHT, "trigger_mode": "multiple"}
 EACH_NOW = {**NOW, "trigger_mode": "multiple"}  # Gradio drops an event while its last one is being answered
 LINE_SECONDS = 2.0  # between two looks at how many jobs are before a visitor's
 Parts = Mapping[str, Component]  # components by their names in a tab

@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import threading
 import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 
+from ..core.events import NewestEvent
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
 from ..core.upload import Table, take_table
@@ -21,6 +23,7 @@ from ..jobs.training_job import TrainingJob
 if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
+_ORDER = threading.Lock()  # of events
 State = TypeVar("State")
 TAKEN_OVER = (  # by a page that is loaded again
     "runs",
@@ -63,6 +66,7 @@ class Session:
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
+    newest: dict[type, float] = field(default_factory=dict)  # when the newest event of a kind was sent
     seen: dict[int, object] = field(default_factory=dict)  # what fields last held, by their components' ids
     # runs that were under way when their page was left, and whether they were paused
     interrupted: list[tuple[TrainingJob, bool]] = field(default_factory=list)
@@ -84,6 +88,13 @@ class Session:
         run = next(waiting, self.run)
         self.current = run.id if run is not None else None
         return run
+
+    def is_newest(self, event: NewestEvent) -> bool:
+        """Whether no event of its kind was sent after this one."""
+        with _ORDER:
+            newest = max(event.sent_at, self.newest.get(type(event), 0.0))
+            self.newest[type(event)] = newest
+        return event.sent_at == newest
 
     def state(self, kind: type[State]) -> State:
         """The session's one state or job of a kind; new at its first use."""

@@ -1,1 +1,1 @@
-"""Copy as Python: the lines behind what is shown."""
+"""Python in the Save menu: the lines behind what is shown."""

@@ -1,4 +1,4 @@
-"""A view's state as lines of Python that give the same with `hf_attn`: what "Copy as Python" copies.
+"""A view's state as lines of Python that give the same with `hf_attn`: what "Python" in the Save menu copies.
 
 The lines stand alone and name what anybody has: a bundled checkpoint by its folder, a run by training again
 with its settings and seed, others by their id. They run from the repository's root. A lens replaces the line

@@ -252,7 +252,7 @@ declare namespace Board {
     left: number;  // … without it
     interval: [number, number];  // of `left`, 95 %
     examples: number;
-    predictions: ExampleAnswer[] | null;  // without it, of examples that it changes
+    predictions: ExampleAnswer[] | null;  // without it, of examples that are wrong then
   }
 
   /** A task that is offered on a card. */

@@ -237,7 +237,7 @@ class AnsweredExamples:
         self.whole: torch.Tensor | None = None  # which are right, with the whole model
 
     def judge(self, model, trial: Trial, part: int) -> torch.Tensor:
-        """Which answers of a part of the examples are right in a trial."""
+        """Which answers of a part of the examples are right in a trial: bool [examples], of text [tokens]."""
         batch, memory = self.parts[part], self.memories[part]
         is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
         rows: Sequence[Sequence[Intervention]] = [trial.interventions]
@@ -295,7 +295,8 @@ def find_needed(
         model: one that learns the task's kind.
         task: gives the examples.
         kind: "encoder", "decoder" or "cross".
-        examples: how many held-out ones are answered; fewer where there are fewer.
+        examples: how many held-out ones are answered, and up to 200 validation ones; fewer where there are
+            fewer.
         least: the head without which fewest validation examples stay right is needed where this share of
             them is lost; else the layer whose attention costs most.
         most_heads: of a model with more heads of this kind only layers are tried.
@@ -309,11 +310,11 @@ def find_needed(
     ]
     heads = heads if len(heads) <= most_heads else []
     found: dict[Trial, Outcome] = {}
-    for outcome in measure_outcomes(model, task, [*heads, *layers], split=VALIDATION):
+    for outcome in measure_outcomes(model, task, [*heads, *layers], min(200, examples), split=VALIDATION):
         found[outcome.trial] = outcome
         yield None
     costliest = max(heads, key=lambda trial: found[trial].drop, default=None)
-    if costliest is None or found[costliest].drop < least:
+    if costliest is None or found[costliest].drop < least - 1e-9:
         costliest = max(layers, key=lambda trial: found[trial].drop)
     whole, without = measure_outcomes(model, task, [costliest], examples)
     yield Needed(whole, without, tuple(found[trial] for trial in heads))

@@ -1,7 +1,7 @@
 /* What is removed under the lens's map, and the answer without it beside the whole model's; how many heads are counted,
    under the lens's heads; below, in the fold for researchers, all that is measured besides. It takes a
    Board.ChecksValue, and puts its first two parts into the lens's slots. */
-import { buildPanel, buildSegment, button, el, live, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, buildSegment, button, el, live, scrollRegion, sentAt } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -77,7 +77,7 @@ const questionOf = (host, howHost, trigger) => {
     if (sent?.key === key && !more.by_kind) return;
     sent = { key, id: view.id, asked };
     clearTimeout(asking);
-    asking = setTimeout(() => trigger("ask_model", asked), ASK_MS);
+    asking = setTimeout(() => trigger("ask_model", { ...asked, sent_at: sentAt() }), ASK_MS);
   };
   const set = patch => {
     Object.assign(ask, patch);
@@ -218,7 +218,11 @@ const answersOf = host => {
 const countingOf = (host, trigger) => {
   const words = el("span");
   const bar = el("i", "hf-counted");
-  const press = button("Stop", () => trigger(running ? "stop_counting" : "count_heads", {}), "hf-btn");
+  const toggle = () => {
+    asked = null; // what was asked may end with this
+    trigger(running ? "stop_counting" : "count_heads", {});
+  };
+  const press = button("Stop", toggle, "hf-btn");
   const line = el("div", "hf-counting", words, bar, press);
   line.setAttribute("role", "status");
   host.append(line);

@@ -11,10 +11,10 @@ import gradio as gr
 from hf_attn.analysis.ablation import Trial, measure_outcomes
 from hf_attn.analysis.head_roles import measure_head_roles
 
-from ...core.events import Event, Kind, Place
+from ...core.events import Event, Kind, NewestEvent, Place
 from ...jobs.job import RUNNING
 from ...session.catalog import LoadedModel
-from ...session.page import LAST, LIGHT, NOW, JobView, Page
+from ...session.page import EACH, LIGHT, NOW, JobView, Page
 from ...session.session import Session
 from ...snippets.views import held_out_roles_snippet, trial_snippet
 from ...ui import boards
@@ -30,7 +30,7 @@ ROLE_EXAMPLES = 100  # held-out examples whose maps are measured
 COUNTING = 8  # visitors for whom heads are counted at once; they take turns
 
 
-class AskEvent(Event, AblationQuestion):
+class AskEvent(NewestEvent, AblationQuestion):
     """A question about what is shown."""
 
 
@@ -45,6 +45,9 @@ class DescendEvent(Event):
 def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
     """Answer a question on this input, then on held-out examples."""
     state = session.state(ExploreState)
+    if not session.is_newest(event):
+        yield {}
+        return
     number, state.error = state.id, ""
     try:
         with session.catalog.open(session, state.chosen) as opened:
@@ -60,7 +63,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         return
     yield show_checks(session)
     is_asked = event.by_kind or "status" in answer["held_out"]
-    if not can_count or not is_asked or number != state.id:
+    if not can_count or not is_asked or number != state.id or not session.is_newest(event):
         return
     try:
         with session.catalog.open(session, state.chosen) as opened:
@@ -68,7 +71,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
             answer["held_out"] = measure_held_out(opened, trial) | {"kinds": kinds}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
         answer["held_out"] = {"why": str(error)}
-    if number == state.id:
+    if number == state.id and session.is_newest(event):
         answer["verdict"] = tell_change(state, answer)
         yield show_checks(session)
 
@@ -114,7 +117,9 @@ def descend(session: Session, event: DescendEvent) -> dict:
     """Measure the Hopfield energies of the head on show, once."""
     state, (kind, layer, head) = session.state(ExploreState), (event.kind, event.layer, event.head)
     place = f"{kind}.{layer}.{head}"
-    if state.shown is None or kind not in state.labels or place in state.energies:
+    heads = state.shown["heads"].get(kind, []) if state.shown is not None else []
+    is_there = event.layer < len(heads) and event.head < heads[event.layer]
+    if not is_there or kind not in state.labels or place in state.energies:
         return {}
     try:
         with session.catalog.open(session, state.chosen) as opened:
@@ -132,7 +137,7 @@ def build_part(page: Page, headline: gr.HTML) -> gr.HTML:
     board = boards.build_board("checks_board", "hf-checks", "checks-board", *events, template=template)
     shown = {"checks": board, "headline": headline}
     measuring = {**LIGHT, "concurrency_id": "checks", "concurrency_limit": page.places}
-    page.connect(board.ask_model, ask_model, None, shown, **LAST)
+    page.connect(board.ask_model, ask_model, None, shown, **EACH)
     view = JobView(kind=CountJob, show=show_checks, shows=shown)
     counting = {"concurrency_id": "counting", "concurrency_limit": COUNTING}
     pressed = page.connect(board.count_heads, press_count, None, shown, **NOW)

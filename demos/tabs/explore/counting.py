@@ -40,16 +40,19 @@ class CountJob(Job):
     def advance(self) -> bool:
         """Count a piece, where it is this visitor's turn; False where none is left."""
         with TURNS.turn():
-            if self.wants_stop or not self.state.counting:
+            shown = self.state.snapshot()
+            if self.wants_stop or not shown.counting:
                 return False
-            with self.session.catalog.open(self.session, self.state.chosen) as opened:
-                if (counts := counts_of(opened)) is not self.state.counts:
+            with self.session.catalog.open(self.session, shown.chosen) as opened:
+                if (counts := counts_of(opened)) is not shown.counts:
+                    if shown.id != self.state.id:
+                        return True
                     self.state.count_error = LEARNED_SINCE
                     return False
                 if not counts.is_complete:
                     counts.count_piece(opened)
-                note_effects(opened, self.state)
-        return not (counts.is_complete and not self.state.unnoted)
+                note_effects(opened, shown)
+        return shown.id != self.state.id or not counts.is_complete or bool(shown.unnoted)
 
     def fail(self, error: Exception) -> None:
         super().fail(error)
@@ -60,22 +63,24 @@ class CountJob(Job):
 
 
 def note_effects(opened: LoadedModel, state: ExploreState) -> None:
-    """Keep what becomes of this input without each head that is needed so far."""
-    missing, number = state.unnoted[:MOST_EFFECTS], state.id
+    """Keep what becomes of this input without each head that is needed so far.
+
+    The state is a new one or a snapshot: its input stays the opened model's.
+    """
+    missing = state.unnoted[:MOST_EFFECTS]
     if not missing:
         return
     try:
         found = find_effects(opened, state, missing)
     except ValueError:  # this input has no answer to compare
         found = {}
-    if number == state.id:  # else another input is shown by now
-        state.effects |= dict.fromkeys(missing, ("", "")) | found
+    state.effects |= dict.fromkeys(missing, ("", "")) | found
 
 
 def press_count(session: Session) -> dict:
     """Count on for what is on show; one at a time."""
     job, state = session.state(CountJob), session.state(ExploreState)
-    state.is_stopped = False
+    state.is_stopped = job.wants_stop = False
     if state.counting and not job.is_busy and not session.is_over:
         job.start(session)
     return show_checks(session)

@@ -69,6 +69,8 @@ class HeadCounts:
     size_name: str = "size"
     answered: AnsweredExamples | None = None
     begun: list[torch.Tensor] = field(default_factory=list)  # of what is being counted, part by part
+    is_looked_for: bool = False  # whether `first` is known, though it may be none
+    lock: threading.Lock = field(default_factory=threading.Lock)  # of `begun` and `rows`
 
     @property
     def is_complete(self) -> bool:
@@ -95,13 +97,14 @@ class HeadCounts:
             self.size_name = opened.task.size_name
             self.sizes = dict(evaluate(opened.model, opened.task, n=SIZED).by_size)
             return
-        answered, trial = self.answer_examples(opened), Trial()
-        if self.whole is not None:
-            trial = removal(next(place for place in self.places if place not in self.rows))
-        self.begun.append(answered.judge(opened.model, trial, len(self.begun)))
-        if len(self.begun) == len(answered.parts):
-            judged, self.begun = self.begun, []
-            self.keep(answered.score(trial, judged))
+        with self.lock:
+            answered, trial = self.answer_examples(opened), Trial()
+            if self.whole is not None:
+                trial = removal(next(place for place in self.places if place not in self.rows))
+            self.begun.append(answered.judge(opened.model, trial, len(self.begun)))
+            if len(self.begun) == len(answered.parts):
+                judged, self.begun = self.begun, []
+                self.keep(answered.score(trial, judged))
 
     def keep(self, outcome: Outcome) -> None:
         if outcome.trial == Trial():
@@ -120,8 +123,9 @@ class HeadCounts:
         if (place := place_of(trial)) in self.rows:
             return self.rows[place]
         outcome = self.answer_examples(opened).measure(opened.model, trial)
-        self.begun = []  # what was begun may be this
-        self.keep(outcome)
+        with self.lock:
+            self.begun = []  # what was begun may be this
+            self.keep(outcome)
         return outcome
 
 
@@ -151,7 +155,8 @@ def choose_head(opened: LoadedModel, counts: HeadCounts | None, kind: str | None
     """
     if counts is None or kind is None or counts.why:
         return None
-    if counts.first is None:
+    if not counts.is_looked_for:
+        counts.is_looked_for = True
         counts.first = find_costliest(opened, [place for place in counts.places if place[0] == kind])
     return counts.first
 

@@ -1,5 +1,6 @@
 """Explore's measurements: roles, theory views and energies of every head; and the state of its panels."""
 
+import copy
 from dataclasses import dataclass, field
 
 import torch
@@ -101,16 +102,22 @@ class ExploreState(AnsweredInput):
 
     def begin(self, new: "ExploreState") -> None:
         """Show another input, or none; what was measured of the checkpoint alone stays with it."""
-        self.id += 1
-        if self.weights != new.weights:
-            self.compared, self.is_stopped = None, False
-        for name in NEW_WITH_INPUT:
-            setattr(self, name, getattr(new, name))
-        self.count_error = ""
+        with self.lock:
+            self.id += 1
+            if self.weights != new.weights:
+                self.compared, self.is_stopped = None, False
+            for name in NEW_WITH_INPUT:
+                setattr(self, name, getattr(new, name))
+            self.count_error = ""
         if self.shown is not None:
             self.shown["removes"], self.removes = self.removes, ""
         self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
         self.layers = None
+
+    def snapshot(self) -> "ExploreState":
+        """The state of the input on show, which stays that when another is shown."""
+        with self.lock:
+            return copy.copy(self)
 
     @property
     def named(self) -> Place | None:

@@ -16,7 +16,8 @@ const look = () => {
   const show = press();
   if (!show || !field("explore-text")) return;
   const [text, target] = [field("explore-text").value.trim(), field("explore-target")?.value.trim() || ""];
-  const same = shown && shown.typed_text === text && shown.typed_target === target;
+  const isCounted = !shown?.each?.why; // else Show tries again
+  const same = shown && isCounted && shown.typed_text === text && shown.typed_target === target;
   show.disabled = Boolean(same);
   show.classList.toggle("primary", !same);
 };

@@ -55,7 +55,14 @@ def at_least(share: float) -> str:
 def wrong_of_100(right: float) -> str:
     """How many of 100 are wrong, of a share that is right: half, or a number."""
     wrong = 100 - math.floor(100 * right + 0.5)
+    if wrong == 100:
+        return "all"
     return "half of the" if 45 <= wrong <= 55 else f"{wrong} of 100"
+
+
+def spell(token: str) -> str:
+    """A token as a sentence has it: white space by its name."""
+    return token.strip() or ("a line break" if "\n" in token else "a space")
 
 
 # ---------------------------------------------------------------- of one input
@@ -87,21 +94,24 @@ def tell_class(opened: LoadedModel, text: str) -> list[Part]:
 def tell_next(opened: LoadedModel, read: list[int]) -> list[Part]:
     """The next token, and the one whose removal moves it most."""
     places = range(len(read)) if 1 < len(read) <= MOST_WORDS else range(0)
-    trials = [Trial(without=(place,)) for place in places[:-1]]  # behind the last one it is another question
+    special = opened.tokenizer.all_special_ids if opened.tokenizer is not None else ()
+    # behind the last one it is another question, and nobody typed the start
+    tried = [place for place in places[:-1] if read[place] not in special]
+    trials = [Trial(without=(place,)) for place in tried]
     whole, *changed = predict_tokens(opened.model, as_ids(opened, read), trials)
     last = whole.log_probabilities[-1].exp()
     (name, p), *_ = opened.name_likeliest(whole.log_probabilities[-1], 1)
     unit = "word" if opened.task is not None and opened.task.gap else "letter"
-    said: list[Part] = [f"The next {unit} is ", ("b", name.strip()), f", {percent(p)}."]
+    said: list[Part] = [f"The next {unit} is ", ("b", spell(name)), f", {percent(p)}."]
     moves = [float((one.log_probabilities[-1].exp() - last).abs().sum()) / 2 for one in changed]
-    place = max(range(len(moves)), key=moves.__getitem__, default=None)
-    if place is None:
+    most = max(range(len(moves)), key=moves.__getitem__, default=None)
+    if most is None:
         return said
-    (other, _), *_ = opened.name_likeliest(changed[place].log_probabilities[-1], 1)
-    left = float(changed[place].log_probabilities[-1].exp()[last.argmax()])
-    without = opened.labels([read[place]])[0].strip()
+    (other, _), *_ = opened.name_likeliest(changed[most].log_probabilities[-1], 1)
+    left = float(changed[most].log_probabilities[-1].exp()[last.argmax()])
+    without = spell(opened.labels([read[tried[most]]])[0])
     if other != name:
-        return [*said, f" Without “{without}” it would be ", ("b", other.strip()), "."]
+        return [*said, f" Without “{without}” it would be ", ("b", spell(other)), "."]
     if percent(left) == percent(p):
         return said
     return [*said, f" Without “{without}” that {'falls' if left < p else 'rises'} to {percent(left)}."]
@@ -263,7 +273,7 @@ def tell_change(state: ExploreState, answer: dict) -> str:
 
 
 def tell_symbols(answer: dict) -> str:
-    what, _, _, layer, head = answer["asked"]
+    what, how, _, layer, head = answer["asked"]
     if what == "nothing":
         return "This is the whole model's answer."
     before, after = (answer[side]["symbols"] for side in ("before", "after"))
@@ -271,6 +281,8 @@ def tell_symbols(answer: dict) -> str:
     if answer["places"]:
         places = f"{len(before)} place{'' if len(before) == 1 else 's'}"
         return f"At {answer['differ']} of {places} another token is the likeliest."
+    if before == after and how != "remove":
+        return f"Same answer {answer['what'][0].lower()}{answer['what'][1:]}."
     if before == after:
         return f"Same answer without {name}. This input does not need it."
     if len(before) != len(after):

@@ -7,7 +7,7 @@ import gradio as gr
 from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN
 from hf_attn.generation.generate import generate_answer
 
-from ...core.events import Event, Kind, Place
+from ...core.events import Event, Kind, NewestEvent, Place
 from ...core.limits import limits_here
 from ...session.catalog import LoadedModel
 from ...session.maps import (
@@ -20,7 +20,7 @@ from ...session.maps import (
     pack,
 )
 from ...session.model_input import InputEvents, as_ids, build_checkpoint, build_chips, build_text
-from ...session.page import EACH_NOW, LAST, LIGHT, Page, ShownHead, clear_on_edit
+from ...session.page import EACH, EACH_NOW, LAST, LIGHT, Page, ShownHead, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, formatting, notices
@@ -79,7 +79,7 @@ class CellEvent(Event):
     key: Place
 
 
-class WindowEvent(Event):
+class WindowEvent(NewestEvent):
     """Where the window on a long input begins."""
 
     row: Place
@@ -161,7 +161,7 @@ def choose_cell(computed: ComputedMaps, value: dict, place: HeadPlace | None, ro
 
 def move_window(session: Session, event: WindowEvent) -> dict:
     state = session.state(ExploreState)
-    if state.chosen is None or not state.long:
+    if state.chosen is None or not state.long or not session.is_newest(event):
         return {}
     try:
         with session.catalog.open(session, state.chosen) as opened:
@@ -358,4 +358,4 @@ def build(page: Page) -> None:
     page.connect(board.pick, keep_pick, **EACH_NOW)
     page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
     page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")
-    page.connect(board.move_window, move_window, None, lens, **LAST)
+    page.connect(board.move_window, move_window, None, lens, **EACH)

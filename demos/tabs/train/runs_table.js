@@ -2,7 +2,7 @@
    Events to Python, each with {run: id}: open_run, download_run, share_run; rename_run with {name}; delete_run, which asks
    nothing, offers Undo for ten seconds and only then is sent; compare_runs with {runs: [ids]}, those laid over.
    On the document it tells "hf-overlays" with {current: row, others: [row with colour and dash]}. */
-import { buildPanel, button, el, live, save, svgShape } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, button, el, live, save, sentAt, svgShape } from "../../../hf_attn/viz/web/core/dom.js";
 import { csv, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { dashLine, seriesStyle, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -107,7 +107,7 @@ const runs_table = (element, trigger) => {
     overlaid.runs = detail.others;
     document.dispatchEvent(new CustomEvent("hf-overlays", { detail }));
     const asked = others.map(r => `${r.id} ${r.details}`).join();
-    if (asked !== compared) trigger("compare_runs", { runs: others.map(r => r.id) });
+    if (asked !== compared) trigger("compare_runs", { runs: others.map(r => r.id), sent_at: sentAt() });
     compared = asked;
   };
   const lay = id => {

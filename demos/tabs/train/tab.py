@@ -4,7 +4,7 @@ import gradio as gr
 
 from hf_attn.tasks import TASKS, build_task
 
-from ...core.events import Event, RunEvent
+from ...core.events import Event, NewestEvent, RunEvent
 from ...core.fields import FieldError, error_lines, refuse_form, task_choices
 from ...jobs.job import PAUSED, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
@@ -57,7 +57,7 @@ class RenameEvent(RunEvent):
     name: str
 
 
-class CompareEvent(Event):
+class CompareEvent(NewestEvent):
     """Which runs lie over the curves: their ids."""
 
     runs: list[str]
@@ -242,6 +242,8 @@ def rename_run(session: Session, event: RenameEvent) -> dict:
 
 def compare_runs(session: Session, event: CompareEvent) -> dict:
     """The whole of the overlaid runs, and the Python lines of these and the shown one."""
+    if not session.is_newest(event):
+        return {}
     runs = [session.runs[run] for run in event.runs if run in session.runs]
     compared = [*([session.runs[session.shown]] if session.shown in session.runs else []), *runs]
     messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
@@ -306,7 +308,7 @@ def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> Non
     page.connect(runs.open_run, open_run, None, shown, **EACH_NOW)
     page.connect(runs.delete_run, delete_run, None, shown, **EACH_NOW)
     page.connect(runs.rename_run, rename_run, None, shown, **EACH_NOW)
-    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **LAST_NOW)
+    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **EACH_NOW)
 
 
 def train_board(elem_id: str) -> gr.HTML:

@@ -21,7 +21,7 @@ import { predictions, symbolStrip } from "../../../hf_attn/viz/web/plots/token_s
 import { trainState } from "./train_state.js";
 import { trainStory } from "./train_story.js";
 
-const { isOver, partName, question, share, tellRun } = trainStory;
+const { isNeeded, isOver, partName, question, share, tellRun } = trainStory;
 
 const MEANINGS = {
   probe: "one example whose attention is drawn again and again while the model learns",
@@ -68,10 +68,10 @@ const storyPanel = (host, /** @type {StoryActs} */ { go, takeAway: turn }) => {
       ...parts.map(part => (typeof part === "string" ? part : el(/** @type {"b"} */ (part[0]), "", part[1]))),
     );
   };
-  const lost = (/** @type {Board.NeededPart} */ { whole, left, interval, examples }) => [
+  const lost = (/** @type {Board.NeededPart} */ { whole, left, interval, examples }, unit) => [
     `${share(whole)} right → `,
-    el("b", whole - left < 0.05 ? "" : "bad", share(left)),
-    el("small", "", ` ${share(interval[0])} to ${share(interval[1])} of ${count(examples)} unseen inputs`),
+    el("b", isNeeded({ whole, left, examples }) ? "bad" : "", share(left)),
+    el("small", "", ` ${share(interval[0])} to ${share(interval[1])} of ${count(examples)} unseen ${unit}`),
   ];
   const update = (/** @type {TrainView} */ view) => {
     const { state, meta, following, last } = view;
@@ -86,7 +86,9 @@ const storyPanel = (host, /** @type {StoryActs} */ { go, takeAway: turn }) => {
     asked.hidden = !needed;
     explore.classList.toggle("primary", Boolean(needed && view.away));
     if (needed) {
-      asked.replaceChildren(...(view.away ? lost(needed) : [question(view)]));
+      asked.replaceChildren(
+        ...(view.away ? lost(needed, meta.kind_of_task === "text" ? "symbols" : "inputs") : [question(view)]),
+      );
       write(away, `Take ${partName(needed)} away`);
       if (focused && document.activeElement === document.body) (view.away ? back : away).focus();
     }
@@ -237,7 +239,8 @@ const curves = (host, go) => {
     });
     lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
     shareChart.say(share(measuredAt(validation, step) ?? NaN));
-    shareChart.note([meta.metric, "200 unseen inputs"].filter(Boolean).join(", "));
+    const unseen = meta.kind_of_task === "text" ? "unseen text" : "200 unseen inputs, or all there are";
+    shareChart.note([meta.metric, unseen].filter(Boolean).join(", "));
     const laid = [...others, ...beside];
     keys.hidden = !laid.length; // alone it needs no name
     keys.replaceChildren(
@@ -258,8 +261,8 @@ const verdictOf = (/** @type {Board.ExampleAnswer} */ { right, written, wrong, s
   if (right === null || right === undefined) return "";
   if (right) return "right";
   if (!written) return answer ? `is ${answer}` : "wrong";
-  const good = Math.min(symbols ?? written.length, written.filter((_, i) => !wrong?.[i]).length);
-  return `${good} of ${symbols ?? written.length}`;
+  const all = symbols ?? written.length;
+  return `${written.filter((_, i) => i < all && !wrong?.[i]).length} of ${all}`;
 };
 
 const answerRow = (/** @type {Board.ExampleAnswer} */ example) => {

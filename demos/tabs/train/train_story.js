@@ -12,6 +12,7 @@ const MOST = 0.7; // of the weight: from here on it lies where the answer stands
 const EXACTLY = 0.95;
 const GOOD = 0.9; // of the answers
 const NEEDED = 0.05; // of the answers, lost
+const MOST_STEPS = 20_000; // that may be advised
 
 /** A share in words: whole where it is whole, else with one digit. */
 const share = x => percent(x, Math.abs(100 * x - Math.round(100 * x)) < 0.05 ? 0 : 1);
@@ -33,6 +34,13 @@ const headName = (/** @type {TrainView} */ { meta, layer, head }) => {
   const number = meta.layers?.[layer] ?? 1;
   return head ? `head ${number}·${head}` : `the mean of layer ${number}`;
 };
+
+/** Whether so many answers are lost that the part is needed; counted, as shares are not exact. */
+const isNeeded = ({ whole, left, examples }) => Math.round((whole - left) * examples) >= NEEDED * examples;
+
+/** What a run does that is not good yet: it guesses until it is better than the untrained model was. */
+const learns = (/** @type {TrainView} */ { validation }, value) =>
+  value < Math.max(0.1, (validation[0]?.[1] ?? 0) + NEEDED) ? "still guessing." : "it is learning.";
 
 /** The weight that lies on the rings of the shown map; null where there are none, or no map. */
 const onRings = (/** @type {TrainView} */ { meta, map }) => (meta.truth && map ? onKnown(map, meta.truth) : null);
@@ -75,7 +83,7 @@ const atStep = (/** @type {TrainView} */ view) => {
   const weight = onRings(view);
   const begin = `Step ${count(step)}: `;
   if (weight === null) {
-    const how = value >= GOOD ? "nearly all is right." : value < 0.1 ? "still guessing." : "it is learning.";
+    const how = value >= GOOD ? "nearly all is right." : learns(view, value);
     return [begin, ["b", how], ` ${words}; the loss is ${number(measuredAt(loss, step) ?? NaN, 3)}.`];
   }
   const lies = `${share(weight)} of the weight of ${headName(view)} lies where the answer stands`;
@@ -85,7 +93,7 @@ const atStep = (/** @type {TrainView} */ view) => {
       : "it looks where the answer stands.";
     return [begin, ["b", forms], ` ${lies}; ${words}.`];
   }
-  const how = value >= GOOD ? "nearly all is right." : value < 0.1 ? "still guessing." : "it is learning.";
+  const how = value >= GOOD ? "nearly all is right." : learns(view, value);
   return [begin, ["b", how], ` ${lies}; even guessing gives ${share(evenShare(meta))}. ${words}.`];
 };
 
@@ -100,7 +108,9 @@ const whereItLooks = (/** @type {TrainView} */ view) => {
   const best = bestHead(view);
   if (best.weight >= MOST)
     return `${share(weight)} of the weight of ${headName(view)} lies where the answer stands; ${headName({ ...view, ...best })} has ${share(best.weight)}.`;
-  return "No single head looks where the answer stands: here the heads share the work.";
+  if (view.state.heldOut?.share >= GOOD && view.meta.heads * view.meta.layers.length > 1)
+    return "No single head looks where the answer stands: here the heads share the work.";
+  return `${share(weight)} of the weight of ${headName(view)} lies where the answer stands; even guessing gives ${share(evenShare(view.meta))}.`;
 };
 
 /** @returns {Part[]} */
@@ -118,11 +128,11 @@ const atEnd = (/** @type {TrainView} */ view) => {
   const what = meta.kind_of_task === "text" ? "guessed" : "right";
   const first = /** @type {Part} */ (["b", `${share(measured.share)} ${what} ${took}`]);
   const beside = meta.baseline ? ` ${meta.baseline.name}: ${share(meta.baseline.held_out)}.` : "";
-  if (measured.share < GOOD && !meta.baseline && meta.kind_of_task !== "text")
-    return [
-      first,
-      ` It needs more: train ${count(2 * Math.max(step, total))} steps, or choose another learning rate. ${whereItLooks(view)}`,
-    ];
+  if (measured.share < GOOD && !meta.baseline && meta.kind_of_task !== "text") {
+    const twice = 2 * Math.max(step, total);
+    const more = twice > MOST_STEPS ? "more steps" : `more: train ${count(twice)} steps`;
+    return [first, ` It needs ${more}, or choose another learning rate. ${whereItLooks(view)}`];
+  }
   return [first, `${beside} ${whereItLooks(view)}`];
 };
 
@@ -133,9 +143,9 @@ const partName = (/** @type {Board.NeededPart} */ { layer, head }) =>
 const answer = (/** @type {Board.NeededPart} */ needed) => {
   const { whole, left } = needed;
   const name = partName(needed);
-  if (whole - left < NEEDED) return [["b", `No: without ${name} still ${share(left)} are right.`]];
+  if (!isNeeded(needed)) return [["b", `No: without ${name} still ${share(left)} are right.`]];
   const wrong = 1 - left;
-  const half = wrong >= 0.45 && wrong <= 0.55;
+  const half = Math.abs(Math.round(100 * wrong) - 50) <= 5;
   if (whole >= 0.98) return [["b", `Yes: without ${name} ${half ? "half" : share(wrong)} of the answers go wrong.`]];
   return [["b", `Yes: without ${name} only ${share(left)} are right, and ${share(whole)} with it.`]];
 };
@@ -158,6 +168,6 @@ const tellRun = (/** @type {TrainView} */ view) => {
   return following && isOver(state.status) ? atEnd(view) : atStep(view);
 };
 
-const trainStory = { tellRun, question, partName, isOver, share };
+const trainStory = { tellRun, question, partName, isOver, isNeeded, share };
 
 export { trainStory };

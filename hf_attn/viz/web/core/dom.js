@@ -24,6 +24,8 @@ const svgShape = (size, tag, shape) => {
   svg.append(create(tag, shape));
   return svg;
 };
+/** When an event is sent, in ms; also after the page was loaded again it grows. */
+const sentAt = () => performance.timeOrigin + performance.now();
 /** Text that stands there already stays: whatever is put in has styles looked at around it. */
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
@@ -164,6 +166,7 @@ export {
   live,
   save,
   scrollRegion,
+  sentAt,
   showProgress,
   svgShape,
   write,

@@ -4,7 +4,7 @@
    kind   lens     value of explore_board: every head, as in the app
           map      {map (options of mapView), file}: one map, with its tip, keys, table and exports
           figure   {drawings [{light, dark, name}] (SVG), lines, caption}: pictures and the table of their numbers
-   value.python, if there is one, is what "Copy as Python" gives there.
+   value.python, if there is one, is what "Python" in the Save menu gives there.
 
    Styles and scripts are those of the elements of the open page that are marked data-hf="canvas". */
 import { drawings } from "../core/surface.js";

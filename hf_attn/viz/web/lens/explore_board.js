@@ -7,13 +7,13 @@
        pick           0.2 s after a choice: {kind, layer, head, query, key}; query and key are null without a cell
        fetch          {id, kind, layer, head (null: their mean)}, a head that was not sent
        look_inside    {id, kind, layer, head, query, key}, for what is behind a cell
-       move_window    {row, column}
+       move_window    {row, column, sent_at}
 
    The boards beside it hear what is chosen: lens.listen(host, view => …), until host leaves the page;
    lens.pick({kind, layer, head}) chooses from there; lens.wait(true) says that something new is on its
    way, wait(false) that it will not come. They put what they have to say into lens.slots: under the map, and under the
    heads; lens.annotate({title, notes}) writes notes[kind][layer][head] under each head, as head_grid.js takes them. */
-import { el } from "../core/dom.js";
+import { el, sentAt } from "../core/dom.js";
 import { clamp, range } from "../core/format.js";
 import { meanOf, unpack } from "../core/packing.js";
 import { topOf } from "../plots/long_heatmap.js";
@@ -202,7 +202,8 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
       const start = windowStarts(of[axis === "row" ? 0 : 1], state.window.size)[i];
       moving = true;
       show();
-      trigger("move_window", axis === "row" ? { row: start, column } : { row, column: start });
+      const place = axis === "row" ? { row: start, column } : { row, column: start };
+      trigger("move_window", { ...place, sent_at: sentAt() });
     },
     /** The lens as it stands, to be saved whole: its value, its maps; null where not all of them are here. */
     whole: () => {
