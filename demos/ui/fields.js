@@ -64,9 +64,13 @@ document.addEventListener("focusin", event => {
 
 /** The examples of a row that are seen, of which the first, or the last that had the focus, is a stop. */
 const examplesOf = row => [...row.querySelectorAll("button.chip")].filter(chip => chip.offsetParent);
+const radiosOf = field => /** @type {HTMLInputElement[]} */ ([...field.querySelectorAll("input[type=radio]")]);
 const keepOneStop = () => {
-  for (const field of document.querySelectorAll("fieldset:has(input[type=radio])"))
-    for (const radio of field.querySelectorAll("input[type=radio]")) radio.setAttribute("name", field.id);
+  for (const field of document.querySelectorAll("fieldset:has(input[type=radio])")) {
+    const radios = radiosOf(field);
+    const stop = radios.find(radio => radio.checked) || radios[0];
+    for (const radio of radios) radio.tabIndex = radio === stop ? 0 : -1;
+  }
   for (const row of document.querySelectorAll(".hf-chips")) {
     const chips = examplesOf(row);
     const stop = chips.find(chip => chip === document.activeElement) || chips.find(chip => !chip.tabIndex) || chips[0];
@@ -74,6 +78,16 @@ const keepOneStop = () => {
   }
 };
 addEventListener("keydown", event => event.key === "Tab" && keepOneStop(), true);
+document.addEventListener("keydown", event => {
+  const radio = /** @type {HTMLInputElement} */ (event.target);
+  const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+  if (!way || !radio.matches("fieldset input[type=radio]")) return;
+  event.preventDefault(); // Gradio's radio buttons are no group to the browser
+  const radios = radiosOf(radio.closest("fieldset")).filter(one => one.offsetParent && !one.disabled);
+  const next = radios.at((radios.indexOf(radio) + way) % radios.length);
+  next.focus();
+  next.click();
+});
 document.addEventListener("keydown", event => {
   const chip = /** @type {HTMLElement} */ (event.target);
   const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];

@@ -34,7 +34,7 @@ from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.read_head import read_head
 from tests.support.addition_head import SUM, find_needed_head, symbols_of
-from tests.support.sessions import finished, follow_job
+from tests.support.sessions import ask_model, finished, follow_job
 
 CATALOG = build_catalog()
 
@@ -69,11 +69,11 @@ def values_of(updates):
 def asked(name, text, pick):
     """Return what the board shows first, and what it shows last."""
     session, _ = looking_at(name, text)
-    values = values_of(ablation_panel.ask_model(session, pick))
+    values = values_of(ask_model(session, pick))
     return values[0], values[-1]
 
 
-def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_packages(needed):
+def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_packages(needed, uncounted):
     pick, change = needed
     first, last = asked("attn-addition", SUM, pick)
     answer = last["answer"]
@@ -251,7 +251,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     session, _ = finished(ModelCatalog(), steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
     show(session, "run-1", "3 1 2")
     pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
-    answer = values_of(ablation_panel.ask_model(session, pick))[-1]["answer"]
+    answer = values_of(ask_model(session, pick))[-1]["answer"]
     assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
     assert "Held-out examples differ in length" in answer["held_out"]["why"]
     session.close()
@@ -260,7 +260,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed, uncounted):
     session, state = looking_at("attn-addition", SUM)
     list(without_each_head(session))
-    moments = ablation_panel.ask_model(session, needed[0])
+    moments = ask_model(session, needed[0])
     next(moments)
     show(session, "attn-addition", "7+8")
     assert list(moments) == []
@@ -271,6 +271,15 @@ def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed, un
     assert json.loads(state.to_value())["each"]["done"] == 0
     assert show(session, None, "")["board"] is None
     assert state.to_value() is None
+
+
+def test_of_two_questions_the_newest_is_answered_in_whatever_order_they_are_begun(needed):
+    session, state = looking_at("attn-addition", SUM)
+    older = ask_model(session, AblationQuestion("head", kind="encoder"), sent_at=1.0)
+    (newest, *_) = values_of(ask_model(session, needed[0], sent_at=2.0))
+    assert list(older) == [{}]
+    assert state.answer["asked"][2:] == [needed[0].kind, needed[0].layer, needed[0].head]
+    assert newest["answer"]["asked"] == state.answer["asked"]
 
 
 def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):

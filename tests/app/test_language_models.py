@@ -16,7 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 from demos.session import model_input
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import ablation_panel, story
+from demos.tabs.explore import story
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from demos.tabs.explore.head_scores import ExploreState
@@ -28,6 +28,7 @@ from hf_attn.interpret.interventions import Intervention
 from tests.app.test_lens import save
 from tests.app.test_snippets import run_lines
 from tests.support.native_models import build_native
+from tests.support.sessions import ask_model
 
 CATALOG = build_catalog()
 TIRED = "The cat sat on the mat because it was tired. The tired"
@@ -49,7 +50,7 @@ def show(session, chosen, text, target=""):
 
 
 def ask(session, *question, **more):
-    *_, last = ablation_panel.ask_model(session, AblationQuestion(*question, **more))
+    *_, last = ask_model(session, AblationQuestion(*question, **more))
     value = json.loads(last["checks"])
     assert value["error"] == ""
     return value

@@ -31,7 +31,6 @@ from demos.session import maps as looking
 from demos.session import model_input
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import ablation_panel
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from demos.tabs.explore.head_scores import ExploreState
@@ -39,6 +38,7 @@ from hf_attn.architectures.map_sizes import count_map_weights
 from hf_attn.interpret import long_inputs
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.read_head import read_head
+from tests.support.sessions import ask_model
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -150,7 +150,7 @@ def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
     for name, words in (("bert", "so there is no answer"), ("classifier", "")):
         session = opened(saved[name])
         shown(session, saved[name])
-        *_, last = ablation_panel.ask_model(session, AblationQuestion("head", kind="encoder"))
+        *_, last = ask_model(session, AblationQuestion("head", kind="encoder"))
         value = json.loads(last["checks"])
         assert words in value["error"]
         assert (value["answer"] is None) == bool(words)
@@ -258,7 +258,7 @@ def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
     assert "shows 64 at a time" in value["window"]["why"]
     kept = {"kind": "encoder", "layer": 1, "head": 1, "query": 80, "key": 70}
     explore.keep_pick(session, SimpleNamespace(**kept))
-    moved = ask(explore.move_window, session, row=64, column=0)
+    moved = ask(explore.move_window, session, row=64, column=0, sent_at=1.0)
     assert moved["id"] == value["id"]
     assert moved["kinds"]["encoder"]["from"] == [22, 0]
     assert len(moved["kinds"]["encoder"]["rows"]) == 64

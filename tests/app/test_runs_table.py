@@ -34,8 +34,8 @@ class Named(Event):
 class Chosen:
     """What the runs laid over the curves send."""
 
-    def __init__(self, *runs):
-        self.runs = list(runs)
+    def __init__(self, *runs, sent_at=0.0):
+        self.runs, self.sent_at = list(runs), sent_at
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,8 @@ def test_two_runs_differ_in_the_settings_that_were_changed_and_in_nothing_else(t
 
 
 def test_a_compared_run_is_sent_whole_with_the_maps_of_every_layer_and_head(twice):
-    value = json.loads(compare_runs(twice, Chosen("run-1", "gone"))["compared"])
+    value = json.loads(compare_runs(twice, Chosen("run-1", "gone", sent_at=2.0))["compared"])
+    assert compare_runs(twice, Chosen(sent_at=1.0)) == {}, "sent before"
     (told,) = value["runs"]
     assert value["python"].count("build_model(") == 2, "the shown run and the one laid over it"
     run = twice.runs["run-1"]

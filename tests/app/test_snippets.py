@@ -46,7 +46,7 @@ from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.duel import Budget
 from tests.support.native_models import build_native
 from tests.support.public_face import find_private_imports
-from tests.support.sessions import board_of, changed, finished, follow_job
+from tests.support.sessions import ask_model, board_of, changed, finished, follow_job
 
 CATALOG = build_catalog()
 ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
@@ -116,7 +116,7 @@ def test_explore_s_lines_give_the_map_that_is_shown(chosen, text, target):
 
 def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy():
     _, session = explored(ADDITION, "153+391")
-    *_, last = ablation_panel.ask_model(session, ablation_panel.AblationQuestion("head", layer=1, head=1))
+    *_, last = ask_model(session, ablation_panel.AblationQuestion("head", layer=1, head=1))
     value = json.loads(last["checks"])
     left = run_lines(value)
     answer = value["answer"]

@@ -90,6 +90,15 @@ def test_the_lens_stays_while_heads_are_counted_and_show_is_grey_while_it_shows_
         expect(show).to_be_disabled()
 
 
+def test_of_heads_clicked_one_after_the_other_the_last_is_answered(chromium, served_app):
+    with open_tab(chromium, served_app, "Explore") as page:
+        expect(page.locator("#explore-board")).to_contain_text(f"{SUM} → 544")
+        for place in ("layer 1, head 1", "layer 1, head 2", "layer 2, head 3"):
+            page.locator("#explore-board [data-kind=decoder]").get_by_role("button", name=place).click()
+            page.wait_for_timeout(200)  # longer than the page waits for another click, shorter than an answer
+        expect(page.locator("#explore-board .hf-said-labels")).to_have_text("whole modelwithout 2·3")
+
+
 def test_with_the_keyboard_the_map_is_a_few_stops_away_and_the_heads_are_one(chromium, served_app):
     with open_tab(chromium, served_app, "Explore") as page:
         expect(page.locator("#explore-board .hf-counting")).to_contain_text("20 of 20 heads")

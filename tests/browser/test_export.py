@@ -300,7 +300,7 @@ def test_a_saved_picture_is_light_whatever_the_page_is(explore):
 
 def test_the_picture_of_all_heads_names_its_axes_and_its_scale(explore):
     texts, _ = slide_of(explore, heads(explore))
-    assert texts[0] == "the answer reads itself"
+    assert texts[0] == "Every head: the answer reads the input"
     assert {"head →", "layer ↓", "1   weight; a row sums to 1"} <= set(texts)
     assert "in each map: rows are queries, columns keys" in texts
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from demos.core.fields import task_choices
+from demos.jobs import training_job
 from demos.jobs.probe import read_map
 from demos.jobs.training_job import TrainingJob, show_untrained
 from demos.tabs.train import form
@@ -14,6 +15,7 @@ from demos.ui import boards
 from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import TASKS
+from hf_attn.tasks.splits import VALIDATION
 from tests.support.browser import open_tab
 
 DRAW = """value => {
@@ -28,6 +30,7 @@ DRAW = """value => {
         asked: words(".hf-asked > span"),
         looks: words(".hf-looks h2"),
         writes: words(".hf-answers h2"),
+        verdicts: [...element.querySelectorAll(".hf-answers li > :last-child")].map(one => one.textContent),
     });
     const seen = read();
     element.querySelector(".hf-asked button").click();
@@ -75,7 +78,8 @@ def on_rings(job, layer, head):
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_after_training_the_sentence_is_true_by_the_runs_own_figures(page, label):
+def test_after_training_the_sentence_is_true_by_the_runs_own_figures(page, label, monkeypatch):
+    monkeypatch.setattr(training_job, "LEARNED", 0)  # asked after two steps too
     job = train(label, steps="2")
     seen, after = tell(page, job.to_message(whole=True))
     share, steps = re.match(r"([\d.]+) % (?:right|guessed) after (\d+) steps", seen["headline"]).groups()
@@ -108,11 +112,45 @@ def test_a_trained_copier_s_sentence_question_and_answer_are_measured(page):
     assert not any(row["right"] for row in needed["predictions"])
 
 
+def test_of_a_run_that_learned_nothing_nothing_is_asked_and_no_work_is_said_to_be_shared(page):
+    job = train("Copy", steps="2")
+    assert job.evaluation.overall.exact_match < training_job.LEARNED
+    assert job.needed is None
+    seen, _ = tell(page, job.to_message(whole=True))
+    assert "It needs more" in seen["headline"]
+    assert "share the work" not in seen["headline"]
+
+
+def test_what_is_needed_is_not_said_of_a_run_that_goes_on_meanwhile(monkeypatch):
+    job = train("Copy")
+    found, job.needed = job.needed, None
+
+    def find_then_learn(*_):
+        job.step += 1
+        yield None
+        yield found
+
+    monkeypatch.setattr(training_job, "find_needed", find_then_learn)
+    job.find_needed()
+    assert job.needed is None
+
+
+def test_of_an_answer_that_is_too_long_only_its_right_symbols_count(page):
+    message = train("Copy", steps="2").to_message(whole=True)
+    row = {"source": "1 2 3", "right": False, "symbols": 3, "answer": "1 2 3"}
+    row |= {"written": ["9", "2", "9", "9", "+5"], "wrong": [True, False, True, True]}
+    message["frames"][-1]["predictions"] = [row]
+    seen, _ = tell(page, message)
+    assert seen["verdicts"] == ["1 of 3"]
+
+
 def test_the_costliest_head_is_chosen_on_validation_and_a_layer_where_no_head_is_needed():
     job = train("Copy")
     *_, found = find_needed(job.model, job.task, "cross", examples=100)
     drops = {outcome.trial: outcome.drop for outcome in found.heads}
     assert max(drops, key=drops.__getitem__) == found.without.trial
+    _, *validated = measure_outcomes(job.model, job.task, list(drops), 100, split=VALIDATION)
+    assert [outcome.drop for outcome in validated] == list(drops.values())
     *_, layer = find_needed(job.model, job.task, "cross", examples=100, least=1.1)
     assert layer.without.trial == Trial((Intervention("remove", "cross", 0),))
     *_, unasked = find_needed(job.model, job.task, "cross", examples=100, most_heads=1)
@@ -129,6 +167,8 @@ def needed_part(**values):
     [
         ({}, "Yes: without head 1·2 half of the answers go wrong."),
         ({"left": 0.62}, "Yes: without head 1·2 38 % of the answers go wrong."),
+        ({"whole": 0.96, "left": 0.91}, "Yes: without head 1·2 only 91 % are right, and 96 % with it."),
+        ({"left": 0.55}, "Yes: without head 1·2 half of the answers go wrong."),
         ({"left": 0.98}, "No: without head 1·2 still 98 % are right."),
         ({"head": 0, "left": 0.0}, "Yes: without layer 1 100 % of the answers go wrong."),
         ({"whole": 0.8, "left": 0.2}, "Yes: without head 1·2 only 20 % are right, and 80 % with it."),

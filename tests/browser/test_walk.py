@@ -192,6 +192,38 @@ def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_cl
             page.keyboard.press("Tab")
 
 
+def test_with_the_keyboard_radio_buttons_are_one_stop_in_which_arrows_choose(chromium, served_app):
+    with browser.open_tab(chromium, served_app, "Train") as page:
+        expect(page.locator("#train-board canvas:visible").first).to_be_visible()
+        page.locator(".hf-task-card").first.focus()
+        page.keyboard.press("Tab")
+        chosen = page.locator("#field-model input:checked")
+        expect(chosen).to_be_focused()
+        for key, model in (("ArrowDown", "none"), ("ArrowDown", "additive"), ("ArrowUp", "none")):
+            page.keyboard.press(key)
+            expect(chosen).to_have_value(model)
+            expect(chosen).to_be_focused()
+        page.keyboard.press("Tab")
+        expect(page.locator("#train")).to_be_focused()
+
+
+def test_the_menu_of_examples_is_walked_by_keyboard_and_a_wrong_input_stays_to_be_mended(
+    chromium, served_app
+):
+    with browser.open_tab(chromium, served_app, "Attention") as page:
+        expect(page.locator("#attention-board canvas:visible").first).to_be_visible()
+        page.locator("#attention-example > button").press("Enter")
+        page.get_by_label("Weights", exact=True).focus()
+        page.keyboard.press("Tab")
+        field = page.locator("#attention-text input")
+        expect(field).to_be_focused()
+        field.fill("hello world")
+        page.locator("#attention-show").click()
+        expect(page.locator("#attention-error")).to_contain_text("is not allowed")
+        assert field.bounding_box()["width"] > 200
+        expect(field).to_have_value("hello world")
+
+
 def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(chromium, served_app):
     with browser.open_tab(chromium, served_app, "Try") as page:
         field = page.locator("#try-text input, #try-text textarea")

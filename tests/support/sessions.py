@@ -5,8 +5,10 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from demos.session.session import Session
+from demos.tabs.explore import ablation_panel
 from demos.tabs.train import form
 from demos.tabs.train.messages import show_news
 
@@ -74,3 +76,8 @@ class Event:
 
     def __init__(self, run):
         self.run = run
+
+
+def ask_model(session, question, sent_at=0.0):
+    """Ask Explore's model, as its board does; what its panels show, in turn."""
+    return ablation_panel.ask_model(session, SimpleNamespace(sent_at=sent_at, **vars(question)))

@@ -254,6 +254,8 @@ def changing(field: str):
     """The handler of a changed field: the map then."""
 
     def change_field(session: Session, values: dict[str, object]) -> dict:
+        if field == "weights" and values[field] == view_of(session).settings.weights:
+            return {}  # to Gradio a list that was left has changed
         return answer(session, read_settings(values, field), view_of(session))
 
     return change_field

@@ -56,7 +56,7 @@ def wrong_of_100(right: float) -> str:
     """How many of 100 are wrong, of a share that is right: half, or a number."""
     wrong = 100 - math.floor(100 * right + 0.5)
     if wrong == 100:
-        return "all"
+        return "more than 99 of 100" if right else "all"
     return "half of the" if 45 <= wrong <= 55 else f"{wrong} of 100"
 
 

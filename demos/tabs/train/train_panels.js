@@ -239,7 +239,7 @@ const curves = (host, go) => {
     });
     lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
     shareChart.say(share(measuredAt(validation, step) ?? NaN));
-    const unseen = meta.kind_of_task === "text" ? "unseen text" : "200 unseen inputs, or all there are";
+    const unseen = meta.kind_of_task === "text" ? "unseen text" : "unseen inputs";
     shareChart.note([meta.metric, unseen].filter(Boolean).join(", "));
     const laid = [...others, ...beside];
     keys.hidden = !laid.length; // alone it needs no name
@@ -359,8 +359,10 @@ const nowPanel = (host, pick) => {
     write(notice, sentence(view));
     notice.hidden = Boolean(values);
     notice.classList.toggle("hf-blank", !values);
+    if (!values) looks.rename("Where it looks");
     mapHost.parentElement.hidden = looks.footer.hidden = !values;
-    mapHost.parentElement.classList.toggle("below", (meta.cols?.length ?? 0) > 9);
+    // beside the map there is room for two heads
+    mapHost.parentElement.classList.toggle("below", (meta.cols?.length ?? 0) + Math.min(meta.heads, 4) > 9);
     if (values) showMap(view);
   };
   return { update };

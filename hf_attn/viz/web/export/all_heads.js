@@ -1,6 +1,6 @@
 /* Every head of the lens, to take away: small maps as one picture, all weights, the whole lens as one page.
 
-   const take = takeHeads(panel, board) at the foot of the panel; take(data, kind) after each update, both as
+   const take = takeHeads(panel, board, titles) at the foot of the panel; take(data, kind) after each update, both as
    explore_board.js has them */
 import { el } from "../core/dom.js";
 import { entropy, mean, range } from "../core/format.js";
@@ -60,7 +60,7 @@ const arraysOf = kinds => {
   );
 };
 
-const takeHeads = (panel, board) => {
+const takeHeads = (panel, board, titles) => {
   let shown = null;
   const host = el("div", "hf-unseen"); // the picture of the page is made of buttons; this one is only saved
   const picture = surface(
@@ -70,6 +70,7 @@ const takeHeads = (panel, board) => {
       if (shown) paint(ctx, width, theme, size, shown.data, room);
     },
     {
+      title: () => [`Every head: ${titles[shown.kind]}`],
       legend: (ctx, width, theme, size) =>
         heatmapPaint.legend(ctx, width, theme, { most: shown.data.top, note: NOTE }, size),
     },

@@ -52,7 +52,8 @@ const saveMenu = rows => {
     press.setAttribute("aria-expanded", "true");
     document.addEventListener("pointerdown", outside, true);
     addEventListener("resize", close);
-    there()[0].focus();
+    menu.scrollIntoView({ block: "nearest" });
+    there()[0].focus({ preventScroll: true });
   };
   const close = () => {
     menu.hidden = true;

@@ -24,7 +24,7 @@ const lensHeads = (host, board, slot) => {
   const empty = el("p", "hf-blank");
   const all = el("div", "hf-kinds");
   panel.body.append(empty, all, slot);
-  const take = takeHeads(panel, board);
+  const take = takeHeads(panel, board, TITLES);
   /** @type {Record<string, {section: Element, title: Element, grid: ReturnType<typeof headGrid>}>} */
   const kinds = {};
   /** @type {LensView} */
