@@ -140,6 +140,7 @@ def test_only_a_sentence_offers_to_take_a_word_away():
     for weights, is_sentence in ((ENGLISH, True), (PARSER, False), (RANDOM, False)):
         steps = attention.describe_steps(view(weights))
         assert (steps["word"]["visible"], steps["away"]["visible"]) == (is_sentence, not is_sentence)
+        assert steps["away"]["value"].startswith("Explore a trained" if weights == RANDOM else "Take a head")
 
 
 def test_a_sentence_is_about_the_chosen_row_and_never_about_one_that_may_read_nothing_else():

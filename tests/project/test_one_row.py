@@ -97,7 +97,7 @@ def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path
     assert json.loads((tmp_path / "run" / "config.json").read_text())["position_type"] == "kerple"
 
     page = parts_of_the_page()
-    assert ("kerple", "kerple") in page["field-position_type"]["choices"]
+    assert ("KERPLE", "kerple") in page["field-position_type"]["choices"]
     for field in ("positions-type", "positions-types"):
         assert ("KERPLE", "kerple") in page[field]["choices"]
     values = {name: page[f"positions-{name}"]["value"] for name in positions.LABELS} | {"type": "kerple"}

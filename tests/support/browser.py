@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import TimeoutError, expect, sync_playwright
 
 PATIENCE = 180_000  # ms; the machine may be busy
 expect.set_options(timeout=PATIENCE)
@@ -113,8 +113,11 @@ def choose_tab(page, name):
     """Click a tab, in Gradio's own More menu where the page is narrow."""
     page.get_by_role("tab", selected=True).wait_for()
     tab = page.get_by_role("tab", name=name, exact=True)
-    if tab.count() and tab.first.is_visible():
-        tab.first.click()
+    while tab.count() and tab.first.is_visible():
+        try:
+            tab.first.click(timeout=5000)
+        except TimeoutError:
+            continue  # it moves into the menu while the page is laid out
         return
     page.locator(".overflow-menu > button").first.click()
     page.locator(".overflow-dropdown button", has_text=name).first.click()

@@ -36,6 +36,8 @@ ASSETS = (
     "qkv_steps.js",
 )
 LONGEST = 1000  # characters
+TAKE_AWAY = "Take a head away\nA head is one such map. Is it needed?"
+LOOK_ELSEWHERE = "Explore a trained model\nThese weights learned nothing, so no head is needed."
 LONGEST_LABEL = 24  # characters of the input on the button of the examples
 TYPED = "Sentence or input"
 OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
@@ -175,6 +177,7 @@ def describe_steps(view: HeadView) -> dict[str, dict]:
     weight = float(view.head.weights[view.cell]) if view.head.may_attend[row, column] else 0.0
     is_sentence = view.read is not None and view.read.is_sentence
     place = story.find_most_read(view.head, row) if view.settings.without is None else view.settings.without
+    is_trained = view.settings.weights != head_view.RANDOM and view.settings.example is None
     title, line = "Take a word away", f"“{view.head.rows[row]}” reads no word before it: choose a later one."
     if place is not None:
         line = f"Without “{formatting.shorten(view.head.columns[place], LONGEST_LABEL)}”, what comes next?"
@@ -182,7 +185,7 @@ def describe_steps(view: HeadView) -> dict[str, dict]:
         title, line = "Put it back", f"“{view.head.columns[place]}” stands in the sentence again."
     return {
         "unfold": {"value": f"Read one number\n{weight:.3f}: from dot product to softmax."},
-        "away": {"visible": not is_sentence},
+        "away": {"value": TAKE_AWAY if is_trained else LOOK_ELSEWHERE, "visible": not is_sentence},
         "word": {"value": f"{title}\n{line}", "visible": is_sentence, "interactive": place is not None},
     }
 
@@ -405,7 +408,7 @@ def build_path(first: HeadView) -> dict[str, gr.Button]:
             "variant": "primary",
         },
         "unfold": {},
-        "away": {"value": "Take a head away\nIs what it looks at needed? Count."},
+        "away": {},
         "word": {},
     }
     with gr.Row(elem_classes="hf-path"):

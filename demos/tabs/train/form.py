@@ -87,7 +87,6 @@ CHOICES = {
     "encoder_layers": (1, 2, 3, 4),
     "decoder_layers": (1, 2, 3, 4),
     "num_hidden_layers": (1, 2, 3, 4, 6),
-    "position_type": position_choices(),
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
 RAIL = ("task", "column_1", "column_2", "model")  # always seen; the others are in the fold
@@ -390,7 +389,8 @@ def build_field(name: str, look: dict) -> gr.components.Component:
         return gr.Checkbox(elem_classes="switch", **look)
     if name in (*TRAINING_FIELDS, "probe"):
         return gr.Textbox(max_lines=1, **look)
-    choices = look.pop("choices", list(CHOICES.get(name, ())))
+    offered = position_choices() if name == "position_type" else CHOICES.get(name, ())
+    choices = look.pop("choices", list(offered))
     if name == "model":
         return gr.Radio(choices, **look)
     return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)

@@ -188,7 +188,7 @@ const curves = (host, go) => {
     height: HEIGHT,
     format: logMark,
     onCursor: go,
-    empty: "and its loss here",
+    empty: "its loss will be drawn here",
   });
   const footer = el("footer", "", keys);
   panel.append(footer);
@@ -457,13 +457,13 @@ const timePanel = (host, go, follow) => {
 /* ---- what it writes ---- */
 
 const writesPanel = host => {
-  const panel = buildPanel(host, "What it writes", { cls: "hf-writes" });
+  const panel = buildPanel(host, "More answers", { cls: "hf-writes" });
   const table = predictions(panel.body);
   const update = (/** @type {TrainView} */ { state, meta, frame }) => {
     const rows =
       frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
     panel.rename(
-      meta.predictions_name || "What it writes",
+      meta.kind_of_task === "text" ? meta.predictions_name : "More answers",
       [meta.predictions_title, "at this step"].filter(Boolean).join(", "),
     );
     table.update(
