@@ -113,12 +113,13 @@ def choose_tab(page, name):
     """Click a tab, in Gradio's own More menu where the page is narrow."""
     page.get_by_role("tab", selected=True).wait_for()
     tab = page.get_by_role("tab", name=name, exact=True)
-    while tab.count() and tab.first.is_visible():
+    if tab.count() and tab.first.is_visible():
         try:
-            tab.first.click(timeout=5000)
+            tab.first.click(timeout=PATIENCE / 6)
         except TimeoutError:
-            continue  # it moves into the menu while the page is laid out
-        return
+            pass  # it moved into the menu while the page was laid out
+        else:
+            return
     page.locator(".overflow-menu > button").first.click()
     page.locator(".overflow-dropdown button", has_text=name).first.click()
 
