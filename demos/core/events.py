@@ -1,7 +1,9 @@
 """What a board sends with an event: its values by name and type. Anything else is refused in a sentence."""
 
 import functools
+import threading
 import typing
+from dataclasses import dataclass, field
 
 import gradio as gr
 import pydantic
@@ -38,11 +40,25 @@ class Event(gr.EventData):
         vars(self).update(checked)
 
 
+@dataclass(eq=False)
+class Newest:
+    """When the newest of several questions was sent: the server may begin them in another order."""
+
+    sent_at: float = 0.0  # ms of the page's clock
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def admits(self, sent_at: float) -> bool:
+        """Whether no question was sent after this one, whose answer would be late."""
+        with self.lock:
+            self.sent_at = max(self.sent_at, sent_at)
+            return sent_at == self.sent_at
+
+
 class NewestEvent(Event):
     """An event that replaces those of its kind sent before; `Session.is_newest` tells.
 
     Each is sent by itself (`EACH`, `EACH_NOW`): where Gradio keeps only the last of several, it sends the
-    first one's values again. The server may begin them in another order.
+    first one's values again.
     """
 
     sent_at: float = 0.0  # ms of the page's clock

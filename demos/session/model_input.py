@@ -1,7 +1,6 @@
 """The input of Try and Explore: a checkpoint, a text, examples to click; and when the tab answers it."""
 
 import re
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 
+from ..core.events import Newest
 from ..ui import formatting, notices
 from .catalog import NONE_YET, LoadedModel
 from .page import LAST, LIGHT, NOW, Page, change_of, clear_on_edit, with_value
@@ -28,7 +28,7 @@ SPLIT_NAMES = {
     HELD_OUT: "a held-out input, which training never draws",
     None: "an input of no split that is known here",
 }
-WHEN_ASKED = "(...values) => [...values.slice(0, -1), performance.timeOrigin + performance.now()]"
+WHEN_ASKED = "(...values) => [...values.slice(0, -1), hfAttn.sentAt()]"
 OFFER = "Read it with the English model"
 Handler = Callable[[Session, dict], dict]
 
@@ -37,20 +37,13 @@ Handler = Callable[[Session, dict], dict]
 class AnsweredInput:
     """What a visitor's tab has answered; each tab has a class of its own."""
 
-    asked: float = 0.0  # when the newest question was asked, in ms of the page's clock
+    asked: Newest = field(default_factory=Newest)
     answered: tuple | None = None  # (checkpoint, step of its weights) that answered; None before the first
     seen: str | None = None  # the newest run when the checkpoints were last offered
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def is_newest(self, values: dict) -> bool:
-        """Whether no question was asked after this one, whose answer would be late.
-
-        The server may begin questions in another order than they were asked in, so the page says when.
-        """
-        with self.lock:
-            asked = values.get("asked", self.asked)
-            self.asked = max(self.asked, asked)
-            return asked == self.asked
+        """Whether no question was asked after this one, by when the page says."""
+        return self.asked.admits(values.get("asked", self.asked.sent_at))
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -308,7 +301,9 @@ class InputEvents:
         updates |= {name: with_value(value, updates.get(name)) for name, value in values.items()}
         update, state.seen = refresh_choices(session, chosen, None)
         updates["checkpoint"] = update | {"value": chosen}
-        return updates | self.answer(session, values | {"asked": state.asked + 1})  # after all questions
+        return updates | self.answer(
+            session, values | {"asked": state.asked.sent_at + 1}
+        )  # after all questions
 
     def _choose(self, session: Session, values: dict) -> dict:
         filled = choose_checkpoint(session, values["checkpoint"], values["text"])

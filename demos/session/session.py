@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-import threading
 import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 
-from ..core.events import NewestEvent
+from ..core.events import Newest, NewestEvent
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
 from ..core.upload import Table, take_table
@@ -23,7 +22,6 @@ from ..jobs.training_job import TrainingJob
 if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
-_ORDER = threading.Lock()  # of events
 State = TypeVar("State")
 TAKEN_OVER = (  # by a page that is loaded again
     "runs",
@@ -66,7 +64,7 @@ class Session:
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
-    newest: dict[type, float] = field(default_factory=dict)  # when the newest event of a kind was sent
+    newest: dict[type, Newest] = field(default_factory=dict)  # by the kind of event
     seen: dict[int, object] = field(default_factory=dict)  # what fields last held, by their components' ids
     # runs that were under way when their page was left, and whether they were paused
     interrupted: list[tuple[TrainingJob, bool]] = field(default_factory=list)
@@ -91,10 +89,7 @@ class Session:
 
     def is_newest(self, event: NewestEvent) -> bool:
         """Whether no event of its kind was sent after this one."""
-        with _ORDER:
-            newest = max(event.sent_at, self.newest.get(type(event), 0.0))
-            self.newest[type(event)] = newest
-        return event.sent_at == newest
+        return self.newest.setdefault(type(event), Newest()).admits(event.sent_at)
 
     def state(self, kind: type[State]) -> State:
         """The session's one state or job of a kind; new at its first use."""

@@ -62,40 +62,34 @@ document.addEventListener("focusin", event => {
   });
 });
 
-/** The examples of a row that are seen, of which the first, or the last that had the focus, is a stop. */
-const examplesOf = row => [...row.querySelectorAll("button.chip")].filter(chip => chip.offsetParent);
-const radiosOf = field => /** @type {HTMLInputElement[]} */ ([...field.querySelectorAll("input[type=radio]")]);
-const keepOneStop = () => {
-  for (const field of document.querySelectorAll("fieldset:has(input[type=radio])")) {
-    const radios = radiosOf(field);
-    const stop = radios.find(radio => radio.checked) || radios[0];
-    for (const radio of radios) radio.tabIndex = radio === stop ? 0 : -1;
-  }
-  for (const row of document.querySelectorAll(".hf-chips")) {
-    const chips = examplesOf(row);
-    const stop = chips.find(chip => chip === document.activeElement) || chips.find(chip => !chip.tabIndex) || chips[0];
-    for (const chip of chips) chip.tabIndex = chip === stop ? 0 : -1;
-  }
-};
-addEventListener("keydown", event => event.key === "Tab" && keepOneStop(), true);
+/** What is one Tab stop: a row of examples, or radio buttons, which to the browser are no group. */
+const GROUP = ".hf-chips, fieldset:has(input[type=radio])";
+const membersOf = group =>
+  /** @type {HTMLInputElement[]} */ ([...group.querySelectorAll("button.chip, input[type=radio]")]).filter(
+    one => one.offsetParent && !one.disabled,
+  );
+addEventListener(
+  "keydown",
+  event => {
+    if (event.key !== "Tab") return;
+    for (const group of document.querySelectorAll(GROUP)) {
+      const members = membersOf(group);
+      const isHere = one => one.checked || one === document.activeElement;
+      const stop = members.find(isHere) || members.find(one => !one.tabIndex) || members[0];
+      for (const one of members) one.tabIndex = one === stop ? 0 : -1;
+    }
+  },
+  true,
+);
 document.addEventListener("keydown", event => {
-  const radio = /** @type {HTMLInputElement} */ (event.target);
+  const target = /** @type {HTMLInputElement} */ (event.target);
   const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-  if (!way || !radio.matches("fieldset input[type=radio]")) return;
-  event.preventDefault(); // Gradio's radio buttons are no group to the browser
-  const radios = radiosOf(radio.closest("fieldset")).filter(one => one.offsetParent && !one.disabled);
-  const next = radios.at((radios.indexOf(radio) + way) % radios.length);
-  next.focus();
-  next.click();
-});
-document.addEventListener("keydown", event => {
-  const chip = /** @type {HTMLElement} */ (event.target);
-  const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  const row = way && chip.matches(".chip") && chip.closest(".hf-chips");
-  if (!row) return;
+  const members = way ? membersOf(target.closest(GROUP) || target) : [];
+  if (!members.includes(target)) return;
   event.preventDefault();
-  const chips = examplesOf(row);
-  chips.at((chips.indexOf(chip) + way) % chips.length).focus();
+  const next = members.at((members.indexOf(target) + way) % members.length);
+  next.focus();
+  if (next.type === "radio") next.click();
 });
 
 export {};

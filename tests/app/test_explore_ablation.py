@@ -16,10 +16,10 @@ pytest.importorskip("gradio")
 from demos.jobs.job import FINISHED
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import ablation_panel, counting, head_counts
+from demos.tabs.explore import ablation_panel, count_job, head_counts
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
-from demos.tabs.explore.counting import CountJob
+from demos.tabs.explore.count_job import CountJob
 from demos.tabs.explore.head_scores import VIEWS, ExploreState
 from hf_attn.analysis.ablation import list_trials, measure_outcomes
 from hf_attn.analysis.head_metrics import singular_values
@@ -98,8 +98,8 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
 
 def without_each_head(session):
     """Remove each head; what the page shows, in turn."""
-    counting.press_count(session)
-    yield from follow_job(session, CountJob, counting.show_checks)
+    count_job.press_count(session)
+    yield from follow_job(session, CountJob, count_job.show_checks)
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_stop_keeps_wh
     moments, job = without_each_head(session), session.state(CountJob)
     next(moments), next(moments)
     assert json.loads(state.to_value())["each"]["status"] == "running"
-    counting.press_count(session)
+    count_job.press_count(session)
     assert job.is_busy, "it is under way already"
     while len(state.counts.rows) < 3:
         job.advance()
-    counting.stop_counting(session)
+    count_job.stop_counting(session)
     *_, stopped = values_of(moments)
     assert stopped["each"]["status"] == "stopped"
     assert len(stopped["each"]["rows"]) == 3

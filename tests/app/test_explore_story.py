@@ -17,9 +17,9 @@ pytest.importorskip("gradio")
 from demos.jobs.turns import TURNS, Turns
 from demos.session.catalog import build_catalog, load_once
 from demos.session.session import Session
-from demos.tabs.explore import counting, head_counts, story
+from demos.tabs.explore import count_job, head_counts, story
 from demos.tabs.explore import tab as explore
-from demos.tabs.explore.counting import CountJob
+from demos.tabs.explore.count_job import CountJob
 from demos.tabs.explore.head_scores import ExploreState
 from demos.ui import formatting
 from hf_attn.analysis.ablation import Trial, measure_changes, measure_outcomes, measure_removal
@@ -46,8 +46,8 @@ def shown(chosen, text, session=None):
 
 
 def count(session):
-    counting.press_count(session)
-    return list(follow_job(session, CountJob, counting.show_checks))
+    count_job.press_count(session)
+    return list(follow_job(session, CountJob, count_job.show_checks))
 
 
 def said(state):
@@ -117,8 +117,8 @@ def test_the_headline_is_true_by_its_own_numbers_of_each_bundled_checkpoint(name
 def test_while_heads_are_counted_the_sentence_says_what_is_known_so_far():
     session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
     assert said(state) == "Which head do its answers need? 0 of 12 heads are counted."
-    counting.press_count(session)
-    moments = follow_job(session, CountJob, counting.show_checks)
+    count_job.press_count(session)
+    moments = follow_job(session, CountJob, count_job.show_checks)
     next(moments), next(moments)
     job = session.state(CountJob)
     while len(state.counts.rows) < 1:
@@ -162,12 +162,12 @@ def test_a_run_that_is_training_is_not_counted_and_says_so():
 def test_a_run_that_learns_on_while_its_heads_are_counted_is_not_counted_on():
     session, _ = finished(CATALOG)
     _, _, state = shown("run-1", "1 2 3", session)
-    counting.press_count(session)
-    moments = follow_job(session, CountJob, counting.show_checks)
+    count_job.press_count(session)
+    moments = follow_job(session, CountJob, count_job.show_checks)
     next(moments), next(moments)
     session.run.step += 1
     *_, last = moments
-    assert state.count_error == counting.LEARNED_SINCE
+    assert state.count_error == count_job.LEARNED_SINCE
     assert json.loads(last["checks"])["each"]["status"] == "", "the page does not ask again"
 
 
@@ -246,8 +246,8 @@ def test_an_input_that_is_shown_while_heads_are_counted_keeps_its_own_answers(mo
 
 def test_a_page_that_is_closed_counts_no_more():
     session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    counting.press_count(session)
-    moments = follow_job(session, CountJob, counting.show_checks)
+    count_job.press_count(session)
+    moments = follow_job(session, CountJob, count_job.show_checks)
     next(moments), next(moments)
     session.is_over = True
     session.interrupt()
@@ -291,8 +291,8 @@ def test_the_whole_model_is_measured_before_any_head():
 
 def test_nothing_is_counted_while_a_question_is_being_answered():
     session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    counting.press_count(session)
-    moments = follow_job(session, CountJob, counting.show_checks)
+    count_job.press_count(session)
+    moments = follow_job(session, CountJob, count_job.show_checks)
     next(moments)
     visitor = Session(CATALOG, device="cpu")
     counted = threading.Thread(target=lambda: list(moments))

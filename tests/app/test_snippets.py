@@ -21,7 +21,7 @@ from demos.snippets import views as python_lines
 from demos.tabs.attention import tab as attention
 from demos.tabs.duel import tab as duel
 from demos.tabs.duel.job import DuelJob
-from demos.tabs.explore import ablation_panel, counting
+from demos.tabs.explore import ablation_panel, count_job
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.head_scores import ExploreState
 from demos.tabs.language import ngrams as language_ngrams
@@ -159,8 +159,8 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
     explored(next(iter(session.runs)), "7 2 5", session)
-    counting.press_count(session)
-    *_, last = follow_job(session, counting.CountJob, counting.show_checks)
+    count_job.press_count(session)
+    *_, last = follow_job(session, count_job.CountJob, count_job.show_checks)
     each = json.loads(last["checks"])["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]

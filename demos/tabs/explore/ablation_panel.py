@@ -18,7 +18,7 @@ from ...session.page import EACH, LIGHT, NOW, JobView, Page
 from ...session.session import Session
 from ...snippets.views import held_out_roles_snippet, trial_snippet
 from ...ui import boards
-from .counting import CountJob, press_count, show_checks, stop_counting
+from .count_job import CountJob, press_count, show_checks, stop_counting
 from .head_counts import EXAMPLES, counts_of, read_outcome
 from .head_scores import ExploreState, measure_energy, to_lists
 from .layers import read_layers
@@ -45,25 +45,32 @@ class DescendEvent(Event):
 def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
     """Answer a question on this input, then on held-out examples."""
     state = session.state(ExploreState)
-    if not session.is_newest(event):
+    number = state.id
+
+    def is_wanted() -> bool:
+        return number == state.id and session.is_newest(event)
+
+    if not is_wanted():
         yield {}
         return
-    number, state.error = state.id, ""
+    state.error = ""
     try:
         with session.catalog.open(session, state.chosen) as opened:
-            answer = state.answer = compare(opened, state, event)
+            answer = compare(opened, state, event)
             trial, can_count = build_trial(event), "why" not in answer["held_out"]
             answer["python"] = trial_snippet(opened, state.read, state.written, trial, EXAMPLES * can_count)
             if can_count and counts_of(opened).knows(trial):
                 answer["held_out"] = measure_held_out(opened, trial)
             answer["verdict"] = tell_change(state, answer)
+        if is_wanted():
+            state.answer = answer
     except ValueError as error:
-        state.error = str(error)
+        state.error = str(error) if is_wanted() else state.error
         yield show_checks(session)
         return
     yield show_checks(session)
     is_asked = event.by_kind or "status" in answer["held_out"]
-    if not can_count or not is_asked or number != state.id or not session.is_newest(event):
+    if not can_count or not is_asked or not is_wanted():
         return
     try:
         with session.catalog.open(session, state.chosen) as opened:
@@ -71,7 +78,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
             answer["held_out"] = measure_held_out(opened, trial) | {"kinds": kinds}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
         answer["held_out"] = {"why": str(error)}
-    if number == state.id and session.is_newest(event):
+    if is_wanted():
         answer["verdict"] = tell_change(state, answer)
         yield show_checks(session)
 

@@ -156,8 +156,8 @@ def choose_head(opened: LoadedModel, counts: HeadCounts | None, kind: str | None
     if counts is None or kind is None or counts.why:
         return None
     if not counts.is_looked_for:
-        counts.is_looked_for = True
         counts.first = find_costliest(opened, [place for place in counts.places if place[0] == kind])
+        counts.is_looked_for = True
     return counts.first
 
 

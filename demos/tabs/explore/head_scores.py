@@ -1,6 +1,7 @@
 """Explore's measurements: roles, theory views and energies of every head; and the state of its panels."""
 
 import copy
+import threading
 from dataclasses import dataclass, field
 
 import torch
@@ -99,6 +100,7 @@ class ExploreState(AnsweredInput):
     heads: ReadHeads | None = None
     # of a long input the head whose queries and keys were read last, and which one it is
     inside: tuple[tuple, Head] | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)  # of what belongs to one input
 
     def begin(self, new: "ExploreState") -> None:
         """Show another input, or none; what was measured of the checkpoint alone stays with it."""

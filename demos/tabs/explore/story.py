@@ -9,6 +9,7 @@ from hf_attn.analysis.ablation import Trial, measure_changes, measure_removal
 from hf_attn.analysis.predictions import NEXT, predict_tokens
 from hf_attn.tasks.base import CLASSES
 
+from ...jobs.training_job import LEARNED
 from ...session.catalog import LoadedModel
 from ...session.maps import ComputedMaps
 from ...session.model_input import as_ids
@@ -25,7 +26,6 @@ READS = {
 LONGEST = 40  # characters of an input or an answer in the sentence
 MOST_WORDS = 64  # of a text, each of which is left out in turn
 SURE = 0.995  # a share that is written as 100 %
-NOTHING_LEARNED = 0.05  # a share right from which no head can take five points
 FEW = 10  # examples of a length that say nothing
 MOSTLY = 0.5  # of a head's weight, where one role has it
 NAMED_CHANGES = 2  # changed symbols that a verdict names
@@ -204,7 +204,7 @@ def tell_none(counts: HeadCounts) -> list[Part]:
     if whole is None or not done:
         return [f"Which head do its answers need? {done} of {of} heads are counted."]
     right = whole.exact_match
-    if right < NOTHING_LEARNED:
+    if right < LEARNED:
         return [("b", f"It gets {percent(right)} right"), ", so no head can be needed: train it first."]
     low = at_least(min(row.exact_match for row in counts.rows.values()))
     rest = f"at least {low} stay right."
@@ -281,10 +281,10 @@ def tell_symbols(answer: dict) -> str:
     if answer["places"]:
         places = f"{len(before)} place{'' if len(before) == 1 else 's'}"
         return f"At {answer['differ']} of {places} another token is the likeliest."
-    if before == after and how != "remove":
-        return f"Same answer {answer['what'][0].lower()}{answer['what'][1:]}."
     if before == after:
-        return f"Same answer without {name}. This input does not need it."
+        if how == "remove":
+            return f"Same answer without {name}. This input does not need it."
+        return f"Same answer {answer['what'][0].lower()}{answer['what'][1:]}."
     if len(before) != len(after):
         return f"The answer has {len(after)} symbols instead of {len(before)}."
     if len(before) == 1:

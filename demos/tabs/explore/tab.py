@@ -25,7 +25,7 @@ from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, formatting, notices
 from .ablation_panel import build_part
-from .counting import note_effects, show_checks
+from .count_job import note_effects, show_checks
 from .head_counts import Place as HeadPlace
 from .head_counts import choose_head
 from .head_scores import ExploreState, prepare

@@ -121,10 +121,9 @@ def press_reseed(session: Session) -> dict:
 def press_step(session: Session) -> dict:
     """Take exactly one step, of a run that is paused or was stopped."""
     run = session.run
-    if run is None or not (run.is_live or run.can_go_on):
-        return {}
-    if run.is_live:
+    if run is not None and run.is_live:
         run.wanted_steps += int(run.wants_pause)
+    if run is None or run.is_live or not run.can_go_on:
         return {}
     run.status, run.goal, run.wants_pause, run.wanted_steps = PAUSED, None, True, 1
     return begin(session, run.made_room)
