@@ -37,7 +37,7 @@ ASSETS = (
 )
 LONGEST = 1000  # characters
 TAKE_AWAY = "Take a head away\nA head is one such map. Is it needed?"
-LOOK_ELSEWHERE = "Explore a trained model\nThese weights learned nothing, so no head is needed."
+LOOK_ELSEWHERE = "Explore a trained model\nThese weights learned nothing."
 LONGEST_LABEL = 24  # characters of the input on the button of the examples
 TYPED = "Sentence or input"
 OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
