@@ -17,7 +17,7 @@ import gradio as gr
 from hf_attn.viz import web
 
 FOLDER = Path(__file__).parent
-ASSETS = ("gradio.css", "app.css", "hide_answers.js", "fields.js")  # of the page as a whole
+ASSETS = ("gradio.css", "app.css", "answers.js", "hide_answers.js", "fields.js")  # of the page as a whole
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
 FONT_MONO = ["ui-monospace", "monospace"]

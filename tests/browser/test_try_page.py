@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from hf_attn.generation.generate import temper
 from hf_attn.generation.strategies import STRATEGIES
-from tests.support.browser import choose_save, open_tab, settle
+from tests.support.browser import LATE_END, choose_save, open_tab, settle
 
 SUM = "999+999"
 
@@ -228,6 +228,19 @@ def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_s
         settle(page)
         expect(page.locator("#try-board")).to_contain_text("999+999 = 1998")
         expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
+
+
+def test_a_question_asked_before_the_page_knows_that_the_last_answers_stream_ends_is_answered(
+    chromium, served_app
+):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.add_init_script(path=LATE_END)
+        page.reload()
+        answer = page.locator("#try-board .hf-answer")
+        expect(answer).to_be_visible()
+        for text, total in (("153+391", "0544"), ("1+2", "0003"), ("20+30", "0050")):
+            fill(page, text)
+            expect(answer).to_contain_text(total)
 
 
 def test_a_question_that_is_asked_before_the_opened_tab_has_its_checkpoints_is_answered(chromium, served_app):

@@ -24,6 +24,7 @@ FLAGS = [
 ]
 PARTING = "this page is left"
 SETTLE = Path(__file__).with_name("settle.js")
+LATE_END = Path(__file__).with_name("late_end.js")
 
 
 def find_chromium():
