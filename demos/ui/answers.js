@@ -1,26 +1,56 @@
-/* No answer is lost between two streams.
+/* What Gradio's client would lose of the server's answers.
 
-   Gradio's server ends a page's stream of answers once nothing is under way, and its client opens another with the
-   next question. A question that is sent before the client has heard of the end waits on the ended stream for ever, and
-   with it the field that asked. So while one waits the end is not told: the server's next stream goes on in this one. */
+   The end of a stream. The server ends a page's stream once nothing is under way, and the client opens another with the
+   next question. One that is sent before the client has heard of the end waits on the ended stream for ever, and with it
+   the field that asked. So while one waits the end is not told: the server's next stream goes on in this one.
+
+   A part of an answer. Of an answer in several messages the later ones say what changes, and the client changes the
+   values of the earlier ones in place, perhaps before the page has shown them. So values come whole here, each anew. */
 const ask = window.fetch;
 const waiting = new Set(); // questions: their request, then the id that the server gave them
 const answered = new Set(); // ids whose last word came before the reply that gives the id
+const said = new Map(); // id → the values of its last message
 
 const sendQuestion = async (input, init) => {
   const request = {};
   waiting.add(request);
   try {
     const response = await ask(input, init);
-    const { event_id: id } = await response
-      .clone()
-      .json()
-      .catch(() => ({})); // a proxy's refusal is no JSON
+    const reply = response.clone().json();
+    const { event_id: id } = await reply.catch(() => ({})); // a proxy's refusal is no JSON
     if (id && !answered.delete(id)) waiting.add(id);
     return response;
   } finally {
     waiting.delete(request);
   }
+};
+
+/** The value after one change, as Gradio's server writes it; nothing is changed in place. */
+const changed = (value, change) => {
+  const [action, [key, ...rest], part] = change;
+  if (key === undefined) return action === "append" ? value + part : part;
+  const copy = Array.isArray(value) ? [...value] : { ...value };
+  if (rest.length) copy[key] = changed(value[key], [action, rest, part]);
+  else if (action === "append") copy[key] += part;
+  else if (Array.isArray(copy))
+    copy.splice(Number(key), Number(action !== "add"), ...(action === "delete" ? [] : [part]));
+  else if (action === "delete") delete copy[key];
+  else copy[key] = part;
+  return copy;
+};
+
+/** Put whole values in place of what changes in them. */
+const makeWhole = told => {
+  const { event_id: id, output } = told;
+  const before = said.get(id);
+  if (before) {
+    said.set(
+      id,
+      output.data.map((changes, index) => changes.reduce(changed, before[index])),
+    );
+    output.data = said.get(id).map((value, index) => (output.data[index].length ? [["replace", [], value]] : []));
+  } else said.set(id, output.data);
+  return told;
 };
 
 /** The messages of a stream and, as long as a question waits when it ends, of the next. */
@@ -35,9 +65,13 @@ async function* readMessages(/** @type {Response} */ response, askAgain) {
       rest = messages.pop();
       for (const message of messages) {
         const told = JSON.parse(message.slice("data:".length));
-        if (told.msg === "process_completed" && !waiting.delete(told.event_id)) answered.add(told.event_id);
+        if (told.msg === "process_generating" && told.output?.data) makeWhole(told);
+        if (told.msg === "process_completed") {
+          said.delete(told.event_id);
+          if (!waiting.delete(told.event_id)) answered.add(told.event_id);
+        }
         if (told.msg === "close_stream" && waiting.size) response = await askAgain();
-        else yield encoder.encode(`${message}\n\n`);
+        else yield encoder.encode(`data: ${JSON.stringify(told)}\n\n`);
       }
     }
   }

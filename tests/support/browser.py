@@ -25,6 +25,7 @@ FLAGS = [
 PARTING = "this page is left"
 SETTLE = Path(__file__).with_name("settle.js")
 LATE_END = Path(__file__).with_name("late_end.js")
+LATE_REPLY = Path(__file__).with_name("late_reply.js")
 
 
 def find_chromium():
