@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from demos.tabs.explore import ablation_panel, head_counts
 from hf_attn.analysis.ablation import measure_outcomes
 from tests.support.addition_head import SUM, find_needed_head, load_addition, symbols_of
-from tests.support.browser import LATE_REPLY, open_tab, settle
+from tests.support.browser import LATE_REPLY, choose_tab, open_tab, run_long, settle
 from tests.support.native_models import build_native
 
 
@@ -156,11 +156,13 @@ def test_explore_says_that_it_works_however_it_was_asked(chromium, served_app):
 
 
 def test_an_answer_in_parts_that_is_there_before_its_question_was_taken_is_whole(chromium, served_app):
-    with open_tab(chromium, served_app, "Explore") as page:
+    with open_tab(chromium, served_app, "Train") as page:
         page.add_init_script(path=LATE_REPLY)
         page.reload()
+        run_long(page)  # so that there is a stream of answers all the time
+        choose_tab(page, "Explore")
         text = page.locator("#explore-text input, #explore-text textarea")
-        expect(page.get_by_role("button", name="Stop").locator("visible=true")).to_have_count(1)  # it counts heads
+        expect(text).not_to_have_value("")
         for written in ("The cat sat", "12+34", "The dog sat"):
             text.fill(written)
             text.press("Enter")
