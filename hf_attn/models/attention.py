@@ -13,6 +13,7 @@ from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .position_base import Positions
 from .position_rotary import rotate
 from .positions import POSITION_TYPES
 
@@ -111,10 +112,28 @@ def eager_attention_forward(
     return output.transpose(1, 2), weights
 
 
+class Claim:
+    """What a model claims to transformers by its configuration; of its class it is True.
+
+    Args:
+        holds: says so of the class of the configuration's position encoding.
+    """
+
+    def __init__(self, holds: Callable[[type[Positions]], bool]):
+        self.holds = holds
+
+    def __get__(self, model, _family=None) -> bool:
+        return model is None or self.holds(POSITION_TYPES[model.config.position_type])
+
+
 class ChooseKernelMixin:
     """Shared by all Transformer models: not every attention kernel works with every position encoding."""
 
     config: Any
+    _supports_sdpa = Claim(lambda positions: not positions.needs_weights)
+    _supports_flex_attn = Claim(lambda positions: not positions.needs_weights)
+    _supports_flash_attn = Claim(lambda positions: not positions.biases_scores)
+    _supports_attention_backend = Claim(lambda positions: not positions.biases_scores)
 
     def get_correct_attn_implementation(
         self, requested_attention: str | None, is_init_check: bool = False

@@ -14,6 +14,7 @@ from transformers.masking_utils import create_masks_for_generate
 from .attention import ChooseKernelMixin, MultiHeadAttention, scaled_dot_product_attention
 from .efficient_base import EfficientAttention, mark_sequences, may_read
 from .performer_reformer import PerformerAttention, RandomAttention, ReformerAttention
+from .positions import POSITION_TYPES
 
 SMALLEST_BLOCK = 32  # queries that local attention takes at once, where the window is smaller
 
@@ -166,11 +167,20 @@ class ChooseAttentionMixin(ChooseKernelMixin):
             if isinstance(module, RandomAttention):
                 module.redraw(generator)
 
-    def create_masks_for_generate(self, config, attention_mask, **kwargs):
-        """What a decoder with a static cache gets: [B, S] where no pairs are formed, else 4-dimensional."""
-        if issubclass(find_self_attention(self.config, is_causal=True), EfficientAttention):
-            return attention_mask
-        return create_masks_for_generate(config=config, attention_mask=attention_mask, **kwargs)
+    def create_masks_for_generate(self, config, attention_mask, past_key_values=None, **kwargs):
+        """What a decoder with a static cache gets: 4-dimensional, or where no pairs are formed as long as it.
+
+        So the mask has one shape for all steps, and a compiled step one graph.
+        """
+        has_kernel = issubclass(find_self_attention(self.config, is_causal=True), EfficientAttention)
+        if not has_kernel and not POSITION_TYPES[self.config.position_type].reads_neighbours:
+            return create_masks_for_generate(
+                config=config, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
+            )
+        if attention_mask is None:
+            return None
+        size, _ = past_key_values.get_mask_sizes(1, 0)
+        return nn.functional.pad(attention_mask, (0, size - attention_mask.shape[1]))
 
 
 __all__ = [

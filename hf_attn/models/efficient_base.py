@@ -5,8 +5,10 @@ cache the queries are the last T of the S tokens.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
+from torch import nn
 from transformers.masking_utils import find_packed_sequence_indices
 
 from .attention import MultiHeadAttention
@@ -40,27 +42,46 @@ class EfficientAttention(MultiHeadAttention):
         """Draw what the kind has beside its linear maps."""
 
 
+class StaticSequences(NamedTuple):
+    """What stands in a static cache, turned so that the newest tokens come last and slots that wait first.
+
+    Attributes:
+        sequences: [B or 1, S], 0 also where a slot is still empty.
+        slots: [S], the slot of the cache that each is in.
+    """
+
+    sequences: torch.Tensor
+    slots: torch.Tensor
+
+
 def efficient_attention_forward(module, query, key, value, attention_mask, position_bias=None, **_):
     """Call a kind's kernel as `eager_attention_forward` is called: (Y [B, T, H, Dh], None for no map)."""
-    read = cut_to_length(key, value, attention_mask, position_bias)
+    read = turn_cache(key, value, attention_mask, position_bias)
     return module.attend(query, *read).transpose(1, 2), None
 
 
 def plain_attention_forward(module, query, key, value, attention_mask, position_bias=None, **_):
     """Call a kind's plain twin as `eager_attention_forward` is called: (Y [B, T, H, Dh], A [B, H, T, S])."""
-    output, weights = module.attend_plainly(query, *cut_to_length(key, value, attention_mask, position_bias))
+    output, weights = module.attend_plainly(query, *turn_cache(key, value, attention_mask, position_bias))
+    if isinstance(attention_mask, StaticSequences):  # the map as the slots are
+        weights = torch.zeros_like(weights).index_copy(-1, attention_mask.slots, weights)
     return output.transpose(1, 2), weights
 
 
-def cut_to_length(key, value, sequences, bias):
-    """Cut off the slots of a static cache that are still empty; without `sequences` all tokens are one."""
+def turn_cache(key, value, sequences, bias):
+    """Turn what comes from a static cache as its StaticSequences are; without any all tokens are one."""
     if sequences is None:
         sequences = torch.ones(1, key.shape[2], dtype=torch.long, device=key.device)
-    length = sequences.shape[1]
-    return key[:, :, :length], value[:, :, :length], sequences, None if bias is None else bias[..., :length]
+    if isinstance(sequences, StaticSequences):
+        sequences, slots = sequences
+        key, value = key.index_select(2, slots), value.index_select(2, slots)
+        bias = None if bias is None else bias.index_select(3, slots)
+    return key, value, sequences, bias
 
 
-def mark_sequences(inputs_embeds, attention_mask, past_key_values=None, position_ids=None) -> torch.Tensor:
+def mark_sequences(
+    inputs_embeds, attention_mask, past_key_values=None, position_ids=None
+) -> torch.Tensor | StaticSequences:
     """Number the sequence that each token belongs to, from 1, and padding 0: [B or 1, past + T].
 
     The mask is [B, past + T], 1 = token. Without mask and cache each 0 of the position_ids, [B, T], begins a
@@ -70,26 +91,33 @@ def mark_sequences(inputs_embeds, attention_mask, past_key_values=None, position
     if batch == 0 or length == 0:
         raise ValueError(f"{batch} rows of {length} tokens hold nothing to read: give at least one token.")
     past_length = 0 if past_key_values is None else past_key_values.get_seq_length()
+    size = length if past_key_values is None else past_key_values.get_mask_sizes(length, 0)[0]
+    # a static cache, of more slots than tokens; it counts in a tensor, which would have to be waited for
+    is_static = isinstance(past_length, torch.Tensor) or size != past_length + length
+    sequences = torch.ones(1, size, dtype=torch.long, device=inputs_embeds.device)
     if attention_mask is not None:
         if attention_mask.dim() != 2:
             raise ValueError(
                 f"attention_mask of shape {list(attention_mask.shape)} says of each pair whether it may be "
                 'read, and this attention_type forms no pairs: give [B, S], or choose attention_type="full".'
             )
-        # a static cache counts in a tensor, which would have to be waited for
-        is_counted = not isinstance(past_length, torch.Tensor)
-        wanted = past_length + length if is_counted else max(length, attention_mask.shape[1])
-        if attention_mask.shape != (batch, wanted):
+        given = attention_mask.shape[1]
+        fits = length <= given <= size if is_static else given == size
+        if len(attention_mask) != batch or not fits:
             raise ValueError(
                 f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
-                f"tokens: give {[batch, wanted]}, a 1 or 0 for each token, those in the cache included."
+                f"tokens: give {[batch, size]}, a 1 or 0 for each token, those in the cache included."
             )
-        return (attention_mask != 0).long()
-    if past_key_values is None and position_ids is not None:
+        sequences = nn.functional.pad((attention_mask != 0).long(), (0, size - given))
+    elif past_key_values is None and position_ids is not None:
         packed = find_packed_sequence_indices(position_ids)
-        if packed is not None:
-            return packed + 1
-    return torch.ones(1, int(past_length) + length, dtype=torch.long, device=inputs_embeds.device)
+        sequences = sequences if packed is None else packed + 1
+    if not is_static:
+        return sequences
+    slots = torch.arange(size, device=inputs_embeds.device)
+    sequences = sequences.masked_fill(slots >= past_length + length, 0)
+    slots = (slots + past_length + length) % size
+    return StaticSequences(sequences.index_select(1, slots), slots)
 
 
 def may_read(sequences: torch.Tensor, length: int, is_causal: bool) -> torch.Tensor:

@@ -32,7 +32,11 @@ class EncoderDecoder:
     decoder: Any
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The encoder's table."""
+        """The encoder's table, from which `inputs_embeds` come.
+
+        Where there are two, `decoder_inputs_embeds` come from the decoder's own, get_decoder().embed_tokens:
+        the ids are of two languages, and one table cannot look both up.
+        """
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Module) -> None:

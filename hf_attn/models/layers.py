@@ -12,7 +12,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .attention import MultiHeadAttention, OutputProjection
 from .efficient_attention import ChooseAttentionMixin, EfficientAttention, find_self_attention
 from .position_base import Positions, position_ids_from_mask
-from .position_cache import PositionedInputs, place_tokens
 
 
 class FeedForward(nn.Module):
@@ -57,7 +56,27 @@ class Residual(nn.Module):
         return total if self.is_pre_norm else self.norm(total)
 
 
-class EncoderLayer(GradientCheckpointingLayer):
+class SelfAttentionLayer(GradientCheckpointingLayer):
+    """What the layers share: self-attention in a residual."""
+
+    self_attn: MultiHeadAttention
+    self_attn_residual: Residual
+
+    def read_itself(
+        self, hidden_states: torch.Tensor, whole=None, past_key_values=None, **kwargs
+    ) -> torch.Tensor:
+        """[B, T, D] → [B, T, D]; where `whole`, [B, S, D], is given, that is read, and no cache."""
+        memory = None if whole is None else self.self_attn_residual.before(whole)
+        read, _ = self.self_attn(
+            self.self_attn_residual.before(hidden_states),
+            memory,
+            past_key_values=past_key_values if whole is None else None,
+            **kwargs,
+        )
+        return self.self_attn_residual.after(hidden_states, read)
+
+
+class EncoderLayer(SelfAttentionLayer):
     """Self-attention, then feed-forward, each in a residual; causal, it is the decoder-only model's layer."""
 
     def __init__(self, config, layer_idx: int, is_causal: bool = False):
@@ -68,29 +87,17 @@ class EncoderLayer(GradientCheckpointingLayer):
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self,
-        hidden_states: torch.Tensor,
-        position_bias=None,
-        relative_vectors=None,
-        attention_mask=None,
-        rotation=None,
-        **kwargs,
+        self, hidden_states: torch.Tensor, position_bias=None, relative_vectors=None, **kwargs
     ) -> torch.Tensor:
         """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are the same for the whole stack."""
-        read, _ = self.self_attn(
-            self.self_attn_residual.before(hidden_states),
-            attention_mask=attention_mask,
-            rotation=rotation,
-            position_bias=position_bias,
-            relative_vectors=relative_vectors,
-            **kwargs,
+        hidden_states = self.read_itself(
+            hidden_states, position_bias=position_bias, relative_vectors=relative_vectors, **kwargs
         )
-        hidden_states = self.self_attn_residual.after(hidden_states, read)
         output = self.feed_forward(self.feed_forward_residual.before(hidden_states))
         return self.feed_forward_residual.after(hidden_states, output)
 
 
-class DecoderLayer(GradientCheckpointingLayer):
+class DecoderLayer(SelfAttentionLayer):
     """Causal self-attention, cross-attention to the memory, then feed-forward, each in a residual."""
 
     def __init__(self, config, layer_idx: int):
@@ -112,19 +119,20 @@ class DecoderLayer(GradientCheckpointingLayer):
         memory_mask=None,
         past_key_values=None,
         rotation=None,
+        whole=None,
         **kwargs,
     ) -> torch.Tensor:
         """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; cross-attention gets no positions."""
-        read, _ = self.self_attn(
-            self.self_attn_residual.before(hidden_states),
+        hidden_states = self.read_itself(
+            hidden_states,
+            whole,
+            past_key_values,
             attention_mask=attention_mask,
-            past_key_values=past_key_values,
             rotation=rotation,
             position_bias=position_bias,
             relative_vectors=relative_vectors,
             **kwargs,
         )
-        hidden_states = self.self_attn_residual.after(hidden_states, read)
         read, _ = self.cross_attn(
             self.cross_attn_residual.before(hidden_states),
             memory=memory,
@@ -139,12 +147,12 @@ class DecoderLayer(GradientCheckpointingLayer):
 
 def embed_tokens(
     stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
-) -> PositionedInputs:
-    """Look tokens [B, T] up, unless their embeddings [B, T, D] are given, encode their positions, drop out.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Look tokens [B, T] up, unless their embeddings [B, T, D] are given; count their places, [B or 1, T].
 
-    The stack has `embed_tokens`, `positions`, `layers` and `config`. The mask is [B, past + T], 1 = token,
-    0 = padding; position_ids, [B, T], are counted from it where None. ValueError: ids and embeddings are
-    given both or neither, or the sequence is longer than the positions.
+    The stack has `embed_tokens`, `positions` and `config`; `place_tokens` then tells the tokens their places.
+    The mask is [B, past + T], 1 = token, 0 = padding; position_ids, [B, T], are counted from it where None.
+    ValueError: ids and embeddings are given both or neither, or the sequence is longer than the positions.
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of input_ids and inputs_embeds.")
@@ -154,16 +162,11 @@ def embed_tokens(
         inputs_embeds = inputs_embeds * math.sqrt(stack.config.hidden_size)
     length = inputs_embeds.shape[1]
     past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-    if not torch.compiler.is_compiling():
-        stack.positions.check_length(past_length + length, past_length)
     if position_ids is None:
         position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
-    placed = place_tokens(
-        stack.positions, inputs_embeds, position_ids, attention_mask, past_key_values, len(stack.layers)
-    )
-    if stack.config.dropout and stack.training:
-        placed = placed._replace(hidden_states=nn.functional.dropout(placed[0], stack.config.dropout))
-    return placed
+    if not torch.compiler.is_compiling():
+        stack.positions.check_length(past_length + length, past_length, position_ids)
+    return inputs_embeds, position_ids
 
 
 def is_cheap_to_read(mask: torch.Tensor | None) -> bool:
@@ -183,10 +186,6 @@ class AttnPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
 
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
     _can_compile_fullgraph = True
 
     @torch.no_grad()

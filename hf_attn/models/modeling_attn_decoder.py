@@ -15,6 +15,7 @@ from .attention import MultiHeadAttention
 from .configuration_attn_decoder import AttnDecoderConfig
 from .efficient_attention import EfficientAttention, mark_sequences
 from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
+from .position_cache import place_tokens
 from .positions import POSITION_TYPES
 
 
@@ -82,30 +83,34 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         """
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-        hidden_states, score_terms, rotation = embed_tokens(
+        inputs_embeds, places = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(hidden_states, attention_mask, past_key_values, position_ids)
+            mask = mark_sequences(inputs_embeds, attention_mask, past_key_values, position_ids)
         else:
             # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
-                inputs_embeds=hidden_states,
+                inputs_embeds=inputs_embeds,
                 attention_mask=attention_mask,
                 past_key_values=past_key_values,
                 position_ids=position_ids,
                 allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
+        placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
+        hidden_states, whole = placed.hidden_states, placed.whole
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
-                *score_terms,
+                *placed.between,
                 attention_mask=mask,
                 past_key_values=past_key_values,
-                rotation=rotation,
+                rotation=placed.rotation,
+                whole=whole,
                 **kwargs,
             )
+            whole = None  # the layers above keep keys and values
         return BaseModelOutputWithPast(
             last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
         )

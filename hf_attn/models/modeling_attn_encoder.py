@@ -12,6 +12,7 @@ from .configuration_attn_encoder import AttnEncoderConfig
 from .efficient_attention import EfficientAttention, mark_sequences
 from .labels import ClassifierMixin
 from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
+from .position_cache import place_tokens
 from .positions import POSITION_TYPES
 
 
@@ -66,22 +67,24 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
             ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
                 positions.
         """
-        hidden_states, score_terms, rotation = embed_tokens(
+        inputs_embeds, position_ids = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids
         )
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(hidden_states, attention_mask)  # [B or 1, S], 0 = padding
+            mask = mark_sequences(inputs_embeds, attention_mask)  # [B or 1, S], 0 = padding
         else:
             # [B, 1, S, S] bool, True = may attend; None where all may; floats to be added for "eager"
             mask = create_bidirectional_mask(
                 self.config,
-                inputs_embeds=hidden_states,
+                inputs_embeds=inputs_embeds,
                 attention_mask=attention_mask,
                 allow_is_bidirectional_skip=is_cheap_to_read(attention_mask),
             )
+        placed = place_tokens(self, inputs_embeds, position_ids, attention_mask, None)
+        hidden_states = placed.hidden_states
         for layer in self.layers:
             hidden_states = layer(
-                hidden_states, *score_terms, attention_mask=mask, rotation=rotation, **kwargs
+                hidden_states, *placed.between, attention_mask=mask, rotation=placed.rotation, **kwargs
             )
         return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
 

@@ -22,6 +22,7 @@ from .encoder_decoder import EncoderDecoder, LMHeadMixin, ResizeBothTablesMixin
 from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
 from .modeling_attn_encoder import AttnEncoderModel
 from .position_base import position_ids_from_mask
+from .position_cache import place_tokens
 from .positions import POSITION_TYPES
 
 
@@ -72,17 +73,17 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             past_key_values = EncoderDecoderCache(
                 DynamicCache(config=self.config), DynamicCache(config=self.config)
             )
-        hidden_states, score_terms, rotation = embed_tokens(
+        inputs_embeds, places = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
         cache = getattr(past_key_values, "self_attention_cache", past_key_values)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(hidden_states, attention_mask, cache)
+            mask = mark_sequences(inputs_embeds, attention_mask, cache)
         else:
             # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
-                inputs_embeds=hidden_states,
+                inputs_embeds=inputs_embeds,
                 attention_mask=attention_mask,
                 past_key_values=cache,
                 allow_is_causal_skip=is_cheap_to_read(attention_mask),
@@ -90,22 +91,26 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         # [B, 1, T, S] bool, True = may attend; floats for "eager"; None where all may
         memory_mask = create_bidirectional_mask(
             config=self.config,
-            inputs_embeds=hidden_states,
+            inputs_embeds=inputs_embeds,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
             allow_is_bidirectional_skip=is_cheap_to_read(encoder_attention_mask),
         )
+        placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
+        hidden_states, whole = placed.hidden_states, placed.whole
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
-                *score_terms,
+                *placed.between,
                 attention_mask=mask,
                 memory_mask=memory_mask,
                 past_key_values=past_key_values,
-                rotation=rotation,
+                rotation=placed.rotation,
+                whole=whole,
                 **kwargs,
             )
+            whole = None  # the layers above keep keys and values
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
         )

@@ -1,7 +1,7 @@
 """The recurrent decoder, with attention or without, and the state that it carries from step to step."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
@@ -18,12 +18,9 @@ from .modeling_recurrent_encoder import (
     build_cells,
     embed,
     read_mask,
-    run_cells,
     wanted,
 )
 from .score_functions import SCORE_FUNCTIONS, read_memory
-
-STEPS: dict[str, Callable] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
 
 
 @dataclass
@@ -33,16 +30,16 @@ class RecurrentState:
     Attributes:
         parts: an LSTM's (hidden, cell), or (hidden,); each [B, layers, D].
         projected: the part of the scores that depends on the source alone, [B, S, ·]; None without attention.
-        length: how many tokens were read.
+        length: how many tokens were read; a tensor, so that an exported step counts on.
     """
 
     parts: State
-    projected: torch.Tensor | None = None
-    length: int = 0
+    projected: torch.Tensor | None
+    length: torch.Tensor
 
-    is_compileable = False  # what generate asks of a cache
+    is_compileable: ClassVar = False  # what generate asks of a cache
 
-    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002 - the signature of transformers' caches
+    def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:  # noqa: ARG002 - as transformers' caches have it
         """How many tokens were read."""
         return self.length
 
@@ -51,6 +48,11 @@ class RecurrentState:
         self.parts = tuple(part.index_select(0, beam_idx) for part in self.parts)
         if self.projected is not None:
             self.projected = self.projected.index_select(0, beam_idx)
+
+
+torch.export.register_dataclass(  # so that a step can be exported with it
+    RecurrentState, serialized_type_name=f"{RecurrentState.__module__}.RecurrentState"
+)
 
 
 class RecurrentPreTrainedModel(ResizeBothTablesMixin, BaseRecurrentPreTrainedModel):
@@ -126,23 +128,25 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
                 f"past_key_values is a {type(state).__name__}; a recurrent decoder carries a RecurrentState: "
                 "give None at the first step, and later what the step before returned."
             )
+        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         run = self._run_feeding if self.config.feeds_context else self._run_at_once
-        states, contexts, weights, parts = run(
+        layers, contexts, weights, parts = run(
             self.dropout(inputs_embeds),
             read_mask(attention_mask, inputs_embeds),
             state,
             memory,
             read_mask(encoder_attention_mask, memory),
+            are_wanted,
         )
+        states = layers[-1]
         if contexts is not None:
             states = torch.tanh(self.readout(torch.cat((states, contexts), dim=-1)))  # [B, T, D]
         maps = None if weights is None else (weights.unsqueeze(1),)  # [B, 1, T, S]
         carried = RecurrentState(parts, state.projected, state.length + length)
-        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=states,
             past_key_values=carried if wanted(self, "use_cache", use_cache) else None,
-            hidden_states=(inputs_embeds, states) if are_wanted else None,
+            hidden_states=(inputs_embeds, *layers[:-1], states) if are_wanted else None,
             cross_attentions=maps if wanted(self, "output_attentions", output_attentions) else None,
         )
 
@@ -153,51 +157,40 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         if self.bridges:
             parts = tuple(bridge(part).tanh() for bridge, part in zip(self.bridges, parts, strict=True))
         projected = None if self.score is None else self.score.project(encoder_outputs.last_hidden_state)
-        return RecurrentState(parts, projected)
+        return RecurrentState(parts, projected, torch.zeros((), dtype=torch.long, device=parts[0].device))
 
-    def _run_at_once(self, inputs, is_token, state, memory, may_attend):
+    def _run_at_once(self, inputs, is_token, state, memory, may_attend, every_layer):
         """All steps in one call of the cells; then all states read the memory."""
-        begin = tuple(part.transpose(0, 1).contiguous() for part in state.parts)  # [layers, B, D]
-        states, end = run_cells(self.cells, inputs, is_token, begin)
-        parts = tuple(part.transpose(0, 1) for part in end)
+        outputs, end, layers = self.cells(inputs, turn(state.parts), is_token, every_layer)
+        layers = layers or (outputs,)
         if self.score is None:
-            return states, None, None, parts
-        return states, *self._read(states, state, memory, may_attend), parts
+            return layers, None, None, turn(end)
+        return layers, *self._read(outputs, state, memory, may_attend), turn(end)
 
-    def _run_feeding(self, inputs, is_token, state, memory, may_attend):
+    def _run_feeding(self, inputs, is_token, state, memory, may_attend, _every_layer):
         """One step after the other: the state reads the memory, then token and context move it."""
-        layers = [tuple(part[:, i] for part in state.parts) for i in range(self.config.num_layers)]
-        layer_weights = self.cells.all_weights
+        now = turn(state.parts)
         states, contexts, weights = [], [], []
-        for place, token in enumerate(inputs.unbind(dim=1)):
-            query = layers[-1][0].unsqueeze(1)  # [B, 1, D]
+        for place, token in enumerate(inputs.split(1, dim=1)):  # [B, 1, E]
+            query = now[0][-1].unsqueeze(1)  # [B, 1, D]
             context, row = self._read(query, state, memory, may_attend)
-            moved = self._step(torch.cat((token, context.squeeze(1)), dim=-1), layers, layer_weights)
+            _, new, _ = self.cells(torch.cat((token, context), dim=-1), now)
             if is_token is not None:  # padding moves nothing
                 here = is_token[:, place, None]
-                moved = [
-                    tuple(torch.where(here, new, old) for new, old in zip(*both, strict=True))
-                    for both in zip(moved, layers, strict=True)
-                ]
-            layers = moved
-            states.append(layers[-1][0])
+                new = tuple(torch.where(here, *both) for both in zip(new, now, strict=True))
+            now = new
+            states.append(now[0])
             contexts.append(context)
             weights.append(row)
-        parts = tuple(torch.stack(part, dim=1) for part in zip(*layers, strict=True))  # [B, layers, D]
-        return torch.stack(states, dim=1), torch.cat(contexts, dim=1), torch.cat(weights, dim=1), parts
+        layers = torch.stack(states, dim=2).unbind()  # each [B, T, D]
+        return layers, torch.cat(contexts, dim=1), torch.cat(weights, dim=1), turn(now)
 
     def _read(self, query, state, memory, may_attend):
         """Read the memory by the plain function, or by what transformers' attention interface has instead."""
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, read_memory)
         return attend(self.score, query, state.projected, memory, may_attend)
 
-    def _step(self, inputs: torch.Tensor, layers: list[State], layer_weights) -> list[State]:
-        """One step of every layer, [B, E + M] → the new states, by the weights of the one-call cells."""
-        step = STEPS[self.config.cell_type]
-        moved: list[State] = []
-        for index, (layer, weights) in enumerate(zip(layers, layer_weights, strict=True)):
-            if index:
-                inputs = self.dropout(moved[-1][0])
-            new = step(inputs, layer if len(layer) == 2 else layer[0], *weights)
-            moved.append(new if isinstance(new, tuple) else (new,))
-        return moved
+
+def turn(parts: State) -> State:
+    """[B, layers, D] ↔ [layers, B, D]: a state is kept by rows, and the cells take it by layers."""
+    return tuple(part.transpose(0, 1).contiguous() for part in parts)

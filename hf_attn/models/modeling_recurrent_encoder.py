@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import ModelOutput
@@ -14,9 +14,16 @@ from transformers.utils import can_return_tuple
 from .configuration_recurrent_encoder import BaseRecurrentConfig, RecurrentEncoderConfig
 from .labels import ClassifierMixin
 
-CELLS: dict[str, Callable[..., nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+MODES = {"lstm": "LSTM", "gru": "GRU", "rnn": "RNN_TANH"}  # torch's names of the cell types
+RUNS: dict[str, Callable] = {"LSTM": torch.lstm, "GRU": torch.gru, "RNN_TANH": torch.rnn_tanh}
+STEPS: dict[str, Callable] = {
+    "LSTM": torch.lstm_cell,
+    "GRU": torch.gru_cell,
+    "RNN_TANH": torch.rnn_tanh_cell,
+}
 
-State = tuple[torch.Tensor, ...]  # an LSTM's (hidden, cell), or (hidden,): each [layers, B, width]
+# an LSTM's (hidden, cell), or (hidden,): each [layers, B, width], a layer's directions one after the other
+State = tuple[torch.Tensor, ...]
 
 
 @dataclass
@@ -27,7 +34,7 @@ class RecurrentEncoderOutput(ModelOutput):
         last_hidden_state: [B, S, M], the top layer's states, directions side by side; 0 at padding.
         final_hidden: [B, layers, M], the states after the last token, of the other direction after the first.
         final_cell: [B, layers, M], an LSTM's cells there.
-        hidden_states: on demand: the embeddings and the top layer's states.
+        hidden_states: on demand: the embeddings, and the states of every layer.
     """
 
     last_hidden_state: torch.Tensor | None = None
@@ -39,7 +46,8 @@ class RecurrentEncoderOutput(ModelOutput):
 def read_mask(attention_mask: torch.Tensor | None, inputs: torch.Tensor) -> torch.Tensor | None:
     """1 = token → True, [B, S]; None where nothing is padded: that is read in one piece, without packing.
 
-    ValueError where the mask has another shape than the [B, S] of the inputs.
+    A graph that is being recorded does not look. ValueError where the mask has another shape than the [B, S]
+    of the inputs.
     """
     if attention_mask is None:
         return None
@@ -49,46 +57,107 @@ def read_mask(attention_mask: torch.Tensor | None, inputs: torch.Tensor) -> torc
             f"{list(inputs.shape[:2])}: give one number a token, 1 = token, 0 = padding."
         )
     is_token = attention_mask.bool()
-    return None if is_token.all() else is_token
+    return None if not torch.compiler.is_compiling() and is_token.all() else is_token
 
 
-def run_cells(cells: nn.RNNBase, inputs, is_token=None, state: State | None = None) -> tuple:
-    """Run the cells over every row's tokens, wherever its padding stands: it gives what it gives alone.
+class RecurrentCells(nn.RNNBase):
+    """LSTM, GRU or plain cells in layers, over every row's tokens, wherever its padding stands.
 
-    Tokens [B, S, E] are moved to the front, run as a packed sequence from a state (0 where None), and moved
-    back; `is_token` is bool, [B, S], and None where nothing is padded.
-
-    Returns:
-        (outputs [B, S, M], 0 at padding; the state after each row's last token, its first if it has none).
+    A row gives what it gives alone: padding moves no state. Its twin, `run_plainly`, goes step by step, which
+    gives every layer's states, and can be recorded as a graph.
     """
-    begin = state if state is None or len(state) == 2 else state[0]
-    if is_token is None:
-        outputs, end = cells(inputs, begin)
-        return outputs, end if isinstance(end, tuple) else (end,)
-    lengths = is_token.sum(dim=1)
-    order = (~is_token).long().argsort(dim=1, stable=True).unsqueeze(-1)  # [B, S, 1], tokens first
-    packed = pack_padded_sequence(
-        inputs.take_along_dim(order, dim=1),
-        lengths.clamp(min=1).cpu(),
-        batch_first=True,
-        enforce_sorted=False,
-    )
-    outputs, end = cells(packed, begin)
-    outputs, _ = pad_packed_sequence(outputs, batch_first=True, total_length=inputs.shape[1])
-    outputs = outputs.take_along_dim(order.argsort(dim=1), dim=1) * is_token.unsqueeze(-1)
-    end = end if isinstance(end, tuple) else (end,)
-    begin = state or tuple(torch.zeros_like(part) for part in end)
-    moved = (lengths > 0).unsqueeze(-1)  # a row without a token ran on one that was not its own
-    return outputs, tuple(torch.where(moved, new, old) for new, old in zip(end, begin, strict=True))
+
+    def __init__(self, cell_type: str, input_size: int, width: int, **settings):
+        super().__init__(MODES[cell_type], input_size, width, batch_first=True, **settings)
+
+    def forward(
+        self,
+        inputs: torch.Tensor,
+        state: State | None = None,
+        is_token: torch.Tensor | None = None,
+        every_layer: bool = False,
+    ) -> tuple[torch.Tensor, State, tuple[torch.Tensor, ...] | None]:
+        """Run over [B, S, E] from a state, 0 where None; `is_token` is bool, [B, S], None without padding.
+
+        Returns:
+            (the top layer's states [B, S, M], 0 at padding; the state after each row's last token, its first
+            if it has none; with `every_layer` the states of each, else None).
+        """
+        if state is None:
+            shape = (len(self.all_weights), len(inputs), self.hidden_size)
+            state = (inputs.new_zeros(shape),) * (2 if self.mode == "LSTM" else 1)
+        if every_layer or torch.compiler.is_compiling():
+            layers, end = self.run_plainly(inputs, state, is_token)
+            return layers[-1], end, layers if every_layer else None
+        if is_token is None:
+            outputs, *parts = self._run(inputs, state, True)
+            return outputs, tuple(parts), None
+        return *self.run_packed(inputs, state, is_token), None
+
+    def run_packed(self, inputs: torch.Tensor, state: State, is_token: torch.Tensor):
+        """Tokens are moved to the front, run as a packed sequence, and moved back: the top layer's states."""
+        lengths = is_token.sum(dim=1)
+        order = (~is_token).long().argsort(dim=1, stable=True).unsqueeze(-1)  # [B, S, 1], tokens first
+        packed = pack_padded_sequence(
+            inputs.take_along_dim(order, dim=1),
+            lengths.clamp(min=1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        begin = tuple(part.index_select(1, packed.sorted_indices) for part in state)
+        data, *end = self._run(packed.data, begin, packed.batch_sizes)
+        outputs, _ = pad_packed_sequence(
+            PackedSequence(data, *packed[1:]), batch_first=True, total_length=inputs.shape[1]
+        )
+        outputs = outputs.take_along_dim(order.argsort(dim=1), dim=1) * is_token.unsqueeze(-1)
+        moved = (lengths > 0).unsqueeze(-1)  # a row without a token ran on one that was not its own
+        ends = (part.index_select(1, packed.unsorted_indices) for part in end)
+        return outputs, tuple(torch.where(moved, new, old) for new, old in zip(ends, state, strict=True))
+
+    def _run(self, inputs, state: State, order):
+        """Call torch's kernel for all layers; `order` is True of [B, S, E], else a packed row's sizes."""
+        weights = [weight for layer in self.all_weights for weight in layer]
+        settings = (weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        begin = state if self.mode == "LSTM" else state[0]
+        if order is True:
+            return RUNS[self.mode](inputs, begin, *settings, True)
+        return RUNS[self.mode](inputs, order, begin, *settings)
+
+    def run_plainly(self, inputs: torch.Tensor, state: State, is_token: torch.Tensor | None):
+        """Token by token, layer by layer; padding moves nothing: every layer's states, and the last state."""
+        step, directions = STEPS[self.mode], 2 if self.bidirectional else 1
+        layers, ends = [], []
+        for index, weights in enumerate(self.all_weights):
+            now = tuple(part[index] for part in state)
+            times = range(inputs.shape[1])
+            states = [now[0]] * len(times)
+            for time in reversed(times) if index % directions else times:
+                new = step(inputs[:, time], now if self.mode == "LSTM" else now[0], *weights)
+                new = new if self.mode == "LSTM" else (new,)
+                if is_token is not None:
+                    here = is_token[:, time, None]
+                    new = tuple(torch.where(here, *both) for both in zip(new, now, strict=True))
+                now, states[time] = new, new[0]
+            ends.append(now)
+            outputs = torch.stack(states, dim=1)
+            outputs = outputs if is_token is None else outputs * is_token.unsqueeze(-1)
+            if index % directions:  # the other direction of the same layer
+                outputs = torch.cat((layers.pop(), outputs), dim=-1)
+            layers.append(outputs)
+            if len(ends) % directions == 0:
+                inputs = nn.functional.dropout(outputs, self.dropout, self.training)
+        return tuple(layers), tuple(torch.stack(part) for part in zip(*ends, strict=True))
 
 
-def build_cells(config: BaseRecurrentConfig, input_size: int, width: int, bidirectional: bool) -> nn.RNNBase:
+def build_cells(
+    config: BaseRecurrentConfig, input_size: int, width: int, bidirectional: bool
+) -> RecurrentCells:
     """Build the cells of the config's type and number of layers."""
-    return CELLS[config.cell_type](
+    return RecurrentCells(
+        config.cell_type,
         input_size,
         width,
         num_layers=config.num_layers,
-        batch_first=True,
         dropout=config.dropout if config.num_layers > 1 else 0.0,
         bidirectional=bidirectional,
     )
@@ -99,7 +168,7 @@ class BaseRecurrentPreTrainedModel(PreTrainedModel):
 
     main_input_name = "input_ids"
     supports_gradient_checkpointing = False  # the cells run in one call, with nothing between to let go of
-    _no_split_modules = ["LSTM", "GRU", "RNN"]
+    _no_split_modules = ["RecurrentCells"]
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -161,7 +230,8 @@ class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
             attention_mask: [B, S], 1 = token, 0 = padding (left or right), which moves no state; fastest is
                 None, where nothing is padded.
             inputs_embeds: [B, S, E] instead of input_ids.
-            output_hidden_states: whether embeddings and states are returned too.
+            output_hidden_states: whether embeddings and the states of every layer are returned too, which
+                takes a loop over the tokens.
             **_: arguments of other models, ignored here.
 
         Raises:
@@ -169,15 +239,17 @@ class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
         """
         inputs_embeds = embed(self, input_ids, inputs_embeds)
         is_token = read_mask(attention_mask, inputs_embeds)
-        outputs, state = run_cells(self.cells, self.dropout(inputs_embeds), is_token)
+        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
+        outputs, state, layers = self.cells(
+            self.dropout(inputs_embeds), is_token=is_token, every_layer=are_wanted
+        )
         final = [part.unflatten(0, (-1, self.config.num_directions)) for part in state]
         final_hidden, *final_cell = [part.permute(2, 0, 1, 3).flatten(2) for part in final]  # [B, layers, M]
-        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         return RecurrentEncoderOutput(
             last_hidden_state=outputs,
             final_hidden=final_hidden,
             final_cell=final_cell[0] if final_cell else None,
-            hidden_states=(inputs_embeds, outputs) if are_wanted else None,
+            hidden_states=(inputs_embeds, *layers) if are_wanted else None,
         )
 
 

@@ -15,25 +15,32 @@ ONLY_IF_ALONE = 1e5  # off a token's score for itself: beside any other nothing 
 
 
 class RandomAttention(EfficientAttention):
-    """Shared by the kinds that draw at random: `drawn` is saved with the weights, and can be drawn again."""
+    """Shared by the kinds that draw at random: `drawn` is saved with the weights, and can be drawn again.
+
+    What a layer begins with is always the same: a buffer must be whole before weights are drawn, and after.
+    """
 
     drawn: torch.Tensor
 
     def __init__(self, config, layer_idx: int, is_causal: bool = False):
         super().__init__(config, layer_idx, is_causal)
-        self.register_buffer("drawn", torch.empty(self.shape_of_drawn()))
+        self.register_buffer("drawn", self.draw(self.seeded()))
+
+    def seeded(self) -> torch.Generator:
+        """The generator of the layer's own first draw."""
+        return torch.Generator("cpu").manual_seed(self.layer_idx)
 
     def shape_of_drawn(self) -> tuple[int, ...]:
         """The shape of what is drawn."""
         raise NotImplementedError
 
-    def draw(self, generator: torch.Generator | None) -> torch.Tensor:
-        """Draw it, float32 on the CPU; from torch's global generator where none is given."""
+    def draw(self, generator: torch.Generator) -> torch.Tensor:
+        """Draw it, float32 on the CPU."""
         return torch.randn(self.shape_of_drawn(), generator=generator, device="cpu")
 
     def reset(self) -> None:
         """Draw where a checkpoint gave nothing."""
-        init.copy_(self.drawn, self.draw(None))
+        init.copy_(self.drawn, self.draw(self.seeded()))
 
     @torch.no_grad()
     def redraw(self, generator: torch.Generator) -> None:
@@ -57,7 +64,7 @@ class PerformerAttention(RandomAttention):
         """Ω's, [m, Dh]."""
         return self.config.performer_features, self.head_dim
 
-    def draw(self, generator: torch.Generator | None) -> torch.Tensor:
+    def draw(self, generator: torch.Generator) -> torch.Tensor:
         """Ω: directions evenly distributed and orthogonal, lengths as those of normal vectors."""
         lengths = super().draw(generator).norm(dim=1, keepdim=True)  # [m, 1]
         directions = []

@@ -89,12 +89,15 @@ class LearnedInterpolatedPositions(Stretched, LearnedPositions):
         second = nn.functional.embedding((before + 1).clamp(max=self.longest - 1), self.weight)
         return embeddings + first + share * (second - first)
 
-    def check_length(self, length: int, past_length: int) -> None:
+    def check_length(self, length: int, past_length: int, position_ids: torch.Tensor | None = None) -> None:
         """Refuse what even the stretched table does not hold."""
-        super().check_length(length, past_length)
-        if self.factor is not None and length > self.factor * self.longest:
+        super().check_length(length, past_length, position_ids)
+        if (
+            self.factor is not None
+            and (needed := self.count_beyond(length, position_ids)) > self.factor * self.longest
+        ):
             raise ValueError(
-                f"The sequence has {int(length)} tokens; this model has "
+                f"The sequence has {needed} tokens; this model has "
                 f"max_position_embeddings={self.longest}, stretched by "
                 f"position_scaling_factor={self.factor}. Shorten it, or raise the factor."
             )

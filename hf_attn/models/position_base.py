@@ -31,7 +31,7 @@ class Positions(nn.Module):
         extrapolates: whether a sequence may be longer than max_position_embeddings.
         reads_neighbours: whether `forward` reads other tokens than its own: it then gets those in the cache
             too.
-        biases_scores: whether `score_terms` gives something; the keys' positions are then kept in the cache.
+        biases_scores: whether `score_terms` gives something.
         needs_weights: whether the attention weights themselves are needed, which only the eager kernel forms.
 
     Args:
@@ -80,13 +80,25 @@ class Positions(nn.Module):
         """
         return None, None
 
-    def check_length(self, length: int, past_length: int) -> None:
-        """Refuse a sequence, of `length` tokens with those in the cache, that lacks positions: ValueError."""
-        if not self.extrapolates and length > self.longest:
+    def check_length(self, length: int, past_length: int, position_ids: torch.Tensor | None = None) -> None:
+        """Refuse a sequence, of `length` tokens with those in the cache, that lacks positions: ValueError.
+
+        The row may hold padding, or several sequences: where position_ids are given, the highest counts.
+        """
+        if not self.extrapolates and (needed := self.count_beyond(length, position_ids)):
             raise ValueError(
-                f"The sequence has {int(length)} tokens; this model has "
+                f"The sequence has {needed} tokens; this model has "
                 f"max_position_embeddings={self.longest}. Shorten it, or build the model with more positions."
             )
+
+    def count_beyond(self, length: int, position_ids: torch.Tensor | None) -> int:
+        """How many positions are needed where these are more than max_position_embeddings; else 0.
+
+        A GPU must be waited for to read position_ids, so that there a row that is no longer is not looked at.
+        """
+        if position_ids is not None and (length > self.longest or position_ids.device.type == "cpu"):
+            length = position_ids.max() + 1
+        return int(length) if length > self.longest else 0
 
     def reset(self) -> None:
         """Draw the module's own weights anew: loading builds on the meta device and leaves them empty."""
@@ -129,16 +141,19 @@ class Stretched(Positions):
         self.factor = config.position_scaling_factor
 
     def stretch(self, position_ids: torch.Tensor) -> torch.Tensor:
-        """Return s of each row, [B, 1], float32."""
+        """Return s of each token's sequence, [B, T], or [1, 1] for all; float32. A row may hold several."""
         if self.factor is not None:
             return torch.full((1, 1), float(self.factor), device=position_ids.device)
-        return ((position_ids.amax(dim=-1, keepdim=True) + 1) / self.longest).clamp(min=1)
+        begins = nn.functional.pad(torch.diff(position_ids, dim=-1) <= 0, (1, 0))
+        sequences = begins.cumsum(-1)  # [B, T]
+        lasts = torch.zeros_like(position_ids).scatter_reduce(-1, sequences, position_ids, "amax")
+        return ((lasts.gather(-1, sequences) + 1) / self.longest).clamp(min=1)
 
-    def check_length(self, length: int, past_length: int) -> None:
+    def check_length(self, length: int, past_length: int, position_ids: torch.Tensor | None = None) -> None:
         """Refuse to go on from a cache whose keys were placed for a shorter sequence."""
-        if self.factor is None and length > self.longest and past_length > 0:
+        if self.factor is None and past_length > 0 and (needed := self.count_beyond(length, position_ids)):
             raise ValueError(
-                f"The sequence has {int(length)} tokens, more than max_position_embeddings={self.longest}: "
+                f"The sequence has {needed} tokens, more than max_position_embeddings={self.longest}: "
                 "every further token moves all places, also those in the cache. Give use_cache=False, or fix "
                 "the scale with the configuration's position_scaling_factor."
             )

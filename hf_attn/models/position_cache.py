@@ -1,11 +1,17 @@
-"""Telling a stack's tokens where they stand, and what that needs of the cache."""
+"""Telling a stack's tokens where they stand, also those that go on from a cache.
+
+The cache keeps what transformers expects of it, one layer a layer. Places need no room there: those of
+earlier tokens are counted back from the new ones. An encoding that reads neighbours needs their embeddings,
+so that the first layer keeps these in place of keys and values, which it computes from them anew.
+"""
 
 from typing import NamedTuple
 
 import torch
-from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
+from torch import nn
+from transformers.cache_utils import Cache
 
-from .position_base import PADDING_POSITION, Positions
+from .position_base import PADDING_POSITION
 
 
 class PositionedInputs(NamedTuple):
@@ -16,83 +22,106 @@ class PositionedInputs(NamedTuple):
         between: (bias [B, H, T, S] or None, vectors [2, B, T, S, Dh] or None) for every self-attention; they
             may learn, so layers take them by position: reentrant checkpointing sees no other gradients.
         rotation: (cos, sin), each [B, 1, T, Dh]; or None.
+        whole: [B, S, D], hidden states of all tokens, those in the cache included, where the first layer's
+            self-attention makes its keys and values of them; else None.
     """
 
     hidden_states: torch.Tensor
-    between: tuple[torch.Tensor | None, torch.Tensor | None]
-    rotation: tuple[torch.Tensor, torch.Tensor] | None
+    between: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
+    rotation: tuple[torch.Tensor, torch.Tensor] | None = None
+    whole: torch.Tensor | None = None
 
 
 def place_tokens(
-    positions: Positions,
-    embeddings: torch.Tensor,
-    position_ids: torch.Tensor,
-    attention_mask,
-    past_key_values: Cache | None,
-    layer_idx: int,
+    stack, embeddings: torch.Tensor, position_ids: torch.Tensor, attention_mask, past_key_values: Cache | None
 ) -> PositionedInputs:
-    """Let a position module do all that it does to new tokens, [B, T, D] at positions [B, T] or [1, T].
+    """Let a stack's position module do all that it does to new tokens, [B, T, D] at [B or 1, T]; drop out.
 
-    The mask is as `mark_padding` takes it. Behind the stack's `layer_idx` layers the cache keeps places.
+    The stack has `positions` and `config`; the mask is as `find_key_positions` takes it. With
+    `reads_neighbours` the first layer of the cache takes the tokens up here: the stack's own mask must have
+    been made before.
     """
-    rotation = positions.rotation(position_ids)
+    positions = stack.positions
     cache = getattr(past_key_values, "self_attention_cache", past_key_values)
+    rate = stack.config.dropout if stack.training else 0.0
+
+    def drop(states: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(states, rate) if rate else states
+
     if positions.reads_neighbours:
-        hidden_states = _tell_by_neighbours(
-            positions, embeddings, position_ids, attention_mask, cache, layer_idx
-        )
-        return PositionedInputs(hidden_states, (None, None), rotation)
+        places = find_token_positions(position_ids, attention_mask, cache).expand(len(embeddings), -1)
+        newest = find_newest(position_ids, cache)
+        if cache is not None:
+            known = embeddings.unflatten(-1, (stack.config.num_attention_heads, -1)).transpose(1, 2)
+            known, _ = cache.update(known, known, 0)  # [B, H, S, Dh]
+            embeddings = known.transpose(1, 2).flatten(2).to(embeddings.dtype)
+        whole = drop(tell_by_neighbours(positions, embeddings, places))
+        return PositionedInputs(whole[:, newest], whole=None if cache is None else whole)
     between = (None, None)
     if positions.biases_scores:
-        key_positions = position_ids
-        if cache is not None:
-            key_positions, _ = cache_positions(cache, layer_idx, position_ids, embeddings[..., :0])
+        key_positions = find_key_positions(position_ids, attention_mask, cache)
         bias, vectors = positions.score_terms(position_ids, key_positions)
         if bias is not None:  # flex attention looks a row up by its number
             bias = bias.to(embeddings.dtype).expand(len(embeddings), -1, -1, -1)
         between = (bias, vectors)
-    return PositionedInputs(positions(embeddings, position_ids), between, rotation)
+    return PositionedInputs(
+        drop(positions(embeddings, position_ids)), between, positions.rotation(position_ids)
+    )
 
 
-def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cache, layer_idx):
-    """Tell the new tokens' places, [B, T, D], by all tokens: those in the cache belong to them."""
-    newest = torch.arange(embeddings.shape[1], device=embeddings.device)
-    if cache is not None:
-        newest = newest + cache.get_seq_length()
-    places = mark_padding(position_ids.expand(len(embeddings), -1), attention_mask, newest)
-    if cache is not None:
-        places, embeddings = cache_positions(cache, layer_idx, places, embeddings)
+def tell_by_neighbours(positions, embeddings: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Tell all tokens, [B, S, D] at [B, S], their places by each other; padding stands aside meanwhile."""
     order = (places == PADDING_POSITION).long().argsort(dim=1, stable=True)  # padding behind all tokens
     to = order.unsqueeze(-1).expand_as(embeddings)  # [B, S, D]
     told = positions(embeddings.gather(1, to), places.gather(1, order))
-    return torch.zeros_like(told).scatter(1, to, told)[:, newest]
+    return torch.zeros_like(told).scatter(1, to, told)
 
 
-def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tensor) -> torch.Tensor:
-    """Put PADDING_POSITION where padding is: [B, T], of tokens that stand in the cache at `newest`, [T].
+def find_newest(position_ids: torch.Tensor, cache: Cache | None) -> torch.Tensor:
+    """Where the new tokens, at [B or 1, T], stand among all that the cache then holds: [T]."""
+    newest = torch.arange(position_ids.shape[1], device=position_ids.device)
+    return newest if cache is None else newest + cache.get_seq_length()
 
-    The mask is [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may not
-    even attend to itself; anything else says nothing of padding.
+
+def find_key_positions(position_ids: torch.Tensor, attention_mask, cache: Cache | None) -> torch.Tensor:
+    """Number all tokens that new ones, at [B or 1, T], may read: [B or 1, S].
+
+    Those in the cache are counted back from the first new one, padding left out, as a sequence goes on where
+    it ended. The mask is [B, past + T], 1 = token, or as the kernel takes it, [B, 1, T, S]; anything else
+    says nothing of padding. A static cache gives its full length; behind the new tokens stands nothing yet.
     """
-    if not isinstance(attention_mask, torch.Tensor):
+    if cache is None:
         return position_ids
-    if attention_mask.dim() == 2:
-        return position_ids.masked_fill(attention_mask[:, -len(newest) :] == 0, PADDING_POSITION)
-    itself = attention_mask[:, 0, torch.arange(len(newest), device=newest.device), newest]  # [B, T]
-    return position_ids.masked_fill(~itself if itself.dtype == torch.bool else itself < 0, PADDING_POSITION)
+    size, _ = cache.get_mask_sizes(position_ids.shape[1], 0)
+    newest = find_newest(position_ids, cache)
+    is_token = torch.ones(1, size, dtype=torch.bool, device=position_ids.device)
+    if isinstance(attention_mask, torch.Tensor):
+        is_token = attention_mask != 0
+        if attention_mask.dim() == 4:  # what the first of the new tokens may read
+            is_added = attention_mask.is_floating_point()
+            is_token = attention_mask[:, 0, 0] >= 0 if is_added else attention_mask[:, 0, 0]
+        is_token = nn.functional.pad(is_token, (0, size - is_token.shape[1]), value=True)
+    count = is_token.long().cumsum(-1)
+    places = position_ids[:, :1] + count - count[:, newest[:1]]  # [B or 1, S]
+    return places.index_copy(1, newest, position_ids.expand(len(places), -1))
 
 
-def cache_positions(cache: Cache, layer_idx: int, position_ids: torch.Tensor, embeddings: torch.Tensor):
-    """Put places and embeddings into the cache, one layer behind the model's own, and take all of them out.
+def find_token_positions(position_ids: torch.Tensor, attention_mask, cache: Cache | None) -> torch.Tensor:
+    """As `find_key_positions`, with PADDING_POSITION where padding is, or nothing yet: [B or 1, S].
 
-    As a layer of the cache they are reordered with the beams, cropped and kept static as keys and values are.
-    New tokens have position ids [B, T] or [1, T] and embeddings [B, T, D], or [B, T, 0] where those are not
-    needed. Returned are those of all tokens, [B, S] and [B, S, D]; a static cache gives its full length.
+    So are tokens before the first place: they end another sequence. ValueError where the mask says of each
+    pair whether it may be read.
     """
-    if len(cache.layers) == layer_idx:
-        first = cache.layers[0]
-        is_static = isinstance(first, StaticLayer)
-        cache.layers.append(StaticLayer(first.max_cache_len) if is_static else DynamicLayer())
-    places = position_ids.expand(len(embeddings), -1)[:, None, :, None].float()  # [B, 1, T, 1]; exact to 2²⁴
-    places, known = cache.update(places, embeddings.unsqueeze(1).float(), layer_idx)
-    return places[:, 0, :, 0].long(), known[:, 0].to(embeddings.dtype)
+    places = find_key_positions(position_ids, attention_mask, cache)
+    if isinstance(attention_mask, torch.Tensor):
+        if attention_mask.dim() != 2:
+            raise ValueError(
+                f"attention_mask of shape {list(attention_mask.shape)} says of each pair whether it may be "
+                "read, and this position_type reads neighbours, not pairs: give [B, S], 1 = token, 0 = "
+                "padding, or choose another position_type."
+            )
+        missing = places.shape[1] - attention_mask.shape[1]
+        places = places.masked_fill(
+            nn.functional.pad(attention_mask == 0, (0, missing), value=True), PADDING_POSITION
+        )
+    return places.masked_fill(places < 0, PADDING_POSITION)

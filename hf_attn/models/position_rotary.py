@@ -101,6 +101,6 @@ class RotaryNTKPositions(Stretched, RotaryPositions):
 
     def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
         """pθ'_i of [B, T] positions, [B, T, Dh/2]."""
-        base = self.theta * self.stretch(position_ids) ** (self.head_dim / (self.head_dim - 2))  # [B, 1]
-        frequencies = build_inverse_frequencies(self.head_dim, base, position_ids.device)  # [B, Dh/2]
-        return position_ids.unsqueeze(-1) * frequencies.unsqueeze(1)
+        base = self.theta * self.stretch(position_ids) ** (self.head_dim / (self.head_dim - 2))  # [B, T]
+        frequencies = build_inverse_frequencies(self.head_dim, base.unsqueeze(-1), position_ids.device)
+        return position_ids.unsqueeze(-1) * frequencies  # [B, T, Dh/2]

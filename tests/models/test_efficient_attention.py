@@ -14,7 +14,7 @@ from transformers import DynamicCache
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION, EfficientAttention, mark_sequences
-from hf_attn.models.performer_reformer import positive_features
+from hf_attn.models.performer_reformer import RandomAttention, positive_features
 from tests.support.checks import SIZES, assert_close, assert_different
 
 KINDS = tuple(EFFICIENT_ATTENTION)
@@ -41,6 +41,8 @@ def build(kind: str, is_causal: bool = False, seed: int = 0, **fields) -> Effici
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         attention.reset()
+    if isinstance(attention, RandomAttention):
+        attention.redraw(torch.Generator().manual_seed(seed))
     return attention
 
 

@@ -125,9 +125,12 @@ def test_step_by_step_through_the_cache_equals_one_pass(kind, kernel):
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_a_mask_that_forgets_the_cache_is_caught(kind, monkeypatch):
     model, mark = build("decoder", kind), modeling_attn_decoder.mark_sequences
-    monkeypatch.setattr(
-        modeling_attn_decoder, "mark_sequences", lambda states, *_: mark(states, None).expand(2, -1)
-    )
+
+    def forget(states, *given):
+        sequences, length = mark(states, *given), states.shape[1]
+        return torch.cat((torch.zeros_like(sequences[:, :-length]), sequences[:, -length:]), dim=1)
+
+    monkeypatch.setattr(modeling_attn_decoder, "mark_sequences", forget)
     assert_caught(check_cached_decoder, model)
 
 
@@ -282,7 +285,10 @@ def test_weights_of_full_attention_load_and_what_they_lack_is_drawn(kind, tmp_pa
         found.append(model(random_ids(2, 9))[0])
     assert found[0].isfinite().all()
     assert torch.equal(found[0], found[1])
-    assert_different(found[0], found[2])
+    if kind in RANDOM:  # what a layer draws first is always the same
+        assert torch.equal(found[0], found[2])
+    else:
+        assert_different(found[0], found[2])
 
 
 @torch.no_grad()

@@ -76,11 +76,11 @@ class Reading:
         return {"told": tabulate(lambda row, t: self.words[row, t] + vector(self, row, t), rows, tokens)}
 
     def turn(self, angle) -> dict:
-        """Each pair (i, i + Dh/2) of each query times the 2×2 matrix of angle(row, place, i)."""
+        """Each pair (i, i + Dh/2) of each query times the 2×2 matrix of angle(row, t, i)."""
         *before, width = self.queries.shape
 
         def turned(row, head, t, i):
-            a = angle(row, self.places[row][t], i)
+            a = angle(row, t, i)
             matrix = torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
             return matrix @ self.queries[row, head, t, [i, i + width // 2]]
 
@@ -99,10 +99,12 @@ class Reading:
     def theta(self, i: int, growth: float = 1.0) -> float:
         return (self.config["rope_theta"] * growth) ** (-2 * i / self.queries.shape[-1])
 
-    def stretch(self, row: int) -> float:
-        """s of a row."""
-        fixed = self.config["position_scaling_factor"]
-        return fixed or max(1, (max(self.places[row]) + 1) / self.config["max_position_embeddings"])
+    def stretch(self, row: int, t: int) -> float:
+        """s of the sequence of token t: it ends where the next place is no greater."""
+        places, fixed = self.places[row], self.config["position_scaling_factor"]
+        while t + 1 < len(places) and places[t + 1] > places[t]:
+            t += 1
+        return fixed or max(1, (places[t] + 1) / self.config["max_position_embeddings"])
 
     def clip(self, distance: int) -> int:
         farthest = self.config["relative_clip_distance"]
@@ -131,14 +133,18 @@ def sinusoid(place: int) -> torch.Tensor:
 
 
 def learned_interpolated(read: Reading, row: int, t: int):
-    table, x = read.module.weight, read.places[row][t] / read.stretch(row)
+    table, x = read.module.weight, read.places[row][t] / read.stretch(row, t)
     low = math.floor(x)
     return (low + 1 - x) * table[low] + (x - low) * table[min(low + 1, len(table) - 1)]
 
 
 def rotary_ntk(read: Reading):
     power = read.queries.shape[-1] / (read.queries.shape[-1] - 2)
-    return read.turn(lambda row, place, i: place * read.theta(i, read.stretch(row) ** power))
+    return read.turn(lambda row, t, i: read.places[row][t] * read.theta(i, read.stretch(row, t) ** power))
+
+
+def rotary_interpolated(read: Reading):
+    return read.turn(lambda row, t, i: read.places[row][t] / read.stretch(row, t) * read.theta(i))
 
 
 def relative(read: Reading):
@@ -232,8 +238,8 @@ TWINS = {
     "sinusoidal": lambda read: read.add(lambda _, row, t: sinusoid(read.places[row][t])),
     "learned": lambda read: read.add(lambda _, row, t: read.module.weight[read.places[row][t]]),
     "learned_interpolated": lambda read: read.add(learned_interpolated),
-    "rotary": lambda read: read.turn(lambda row, p, i: p * read.theta(i)),
-    "rotary_interpolated": lambda read: read.turn(lambda row, p, i: p / read.stretch(row) * read.theta(i)),
+    "rotary": lambda read: read.turn(lambda row, t, i: read.places[row][t] * read.theta(i)),
+    "rotary_interpolated": rotary_interpolated,
     "rotary_ntk": rotary_ntk,
     "relative": relative,
     "t5": t5,

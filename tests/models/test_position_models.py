@@ -112,15 +112,14 @@ def test_step_by_step_through_the_cache_equals_one_pass(position_type):
 
 @pytest.mark.parametrize("position_type", KEPT)
 def test_a_cache_that_forgets_the_places_is_caught(position_type, monkeypatch):
-    model, recall = build("decoder", position_type), position_cache.cache_positions
+    model, find = build("decoder", position_type), position_cache.find_key_positions
 
-    def forget(cache, layer_idx, position_ids, embeddings):
-        places, known = recall(cache, layer_idx, position_ids, embeddings)
-        blank = places.clone()
-        blank[:, : -position_ids.shape[1]] = 0
-        return blank, torch.zeros_like(known).index_copy(1, torch.tensor([known.shape[1] - 1]), known[:, -1:])
+    def forget(position_ids, attention_mask, cache):
+        places = find(position_ids, attention_mask, cache)
+        known = places.shape[1] - position_ids.shape[1]
+        return torch.cat((torch.zeros_like(places[:, :known]), places[:, known:]), dim=1)
 
-    monkeypatch.setattr(position_cache, "cache_positions", forget)
+    monkeypatch.setattr(position_cache, "find_key_positions", forget)
     assert_caught(check_cached_decoder, model)
 
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
+from transformers.cache_utils import DynamicCache, StaticCache
 
 from hf_attn.models.position_base import build_inverse_frequencies, build_sinusoids, position_ids_from_mask
-from hf_attn.models.position_cache import PADDING_POSITION, mark_padding
+from hf_attn.models.position_cache import PADDING_POSITION, find_key_positions, find_token_positions
 from hf_attn.models.position_rotary import rotate
 from hf_attn.models.positions import POSITION_TYPES
 from tests.support.checks import (
@@ -19,6 +20,7 @@ from tests.support.checks import (
     random_ids,
     random_rows,
 )
+from tests.support.decoder_checks import build_decoder
 from tests.support.position_checks import ALL
 
 
@@ -29,12 +31,28 @@ def test_positions_count_the_tokens_and_skip_padding_on_either_side():
     assert position_ids_from_mask(None, 3, 4, None).tolist() == [[4, 5, 6]]
 
 
-def test_padding_stands_apart_whichever_kind_of_mask_tells_it():
-    tokens, newest, places = torch.tensor([[0, 1, 1]]), torch.arange(3), torch.tensor([[0, 0, 1]])
-    may_attend = tokens.bool()[:, None, :, None] & tokens.bool()[:, None, None]
-    added = torch.zeros(1, 1, 3, 3).masked_fill(~may_attend, torch.finfo(torch.float32).min)
-    for mask in (tokens, may_attend, added):
-        assert mark_padding(places, mask, newest).tolist() == [[PADDING_POSITION, 0, 1]]
+def test_padding_stands_apart_and_so_does_another_sequence_in_the_cache():
+    places = torch.tensor([[0, 0, 1]])
+    assert find_token_positions(places, torch.tensor([[0, 1, 1]]), None).tolist() == [
+        [PADDING_POSITION, 0, 1]
+    ]
+    cache = DynamicCache()
+    cache.update(torch.zeros(1, 1, 5, 2), torch.zeros(1, 1, 5, 2), 0)
+    found = find_token_positions(torch.tensor([[2]]), None, cache)  # the third of its sequence
+    assert found.tolist() == [[PADDING_POSITION] * 3 + [0, 1, 2]]
+
+
+def test_places_in_the_cache_are_counted_back_whichever_kind_of_mask_tells_padding():
+    tokens = torch.tensor([[1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 1, 1, 1]])
+    causal = torch.ones(7, 7, dtype=torch.bool).tril()[5:]
+    may_attend = (causal & tokens.bool()[:, None])[:, None]
+    added = torch.zeros(2, 1, 2, 7).masked_fill(~may_attend, torch.finfo(torch.float32).min)
+    new, ahead = torch.tensor([[3, 4], [4, 5]]), torch.tensor([[0, 1, 1, 1, 2, 3, 4], [-1, 0, 1, 2, 3, 4, 5]])
+    for cache, size in ((DynamicCache(), 7), (StaticCache(build_decoder().config, max_cache_len=9), 9)):
+        cache.update(torch.zeros(2, 1, 5, 2), torch.zeros(2, 1, 5, 2), 0)
+        for mask in (tokens, may_attend, added):
+            mask = torch.nn.functional.pad(mask, (0, size - 7))
+            assert find_key_positions(new, mask, cache)[:, :7].tolist() == ahead.tolist()
 
 
 @pytest.mark.parametrize("width", [6, 7])

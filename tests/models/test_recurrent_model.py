@@ -80,7 +80,11 @@ def test_the_encoders_states_are_torchs_own():
     encoder = build_recurrent(num_layers=2).get_encoder()
     ids = random_ids(3, 6)
     found = encoder(ids)
-    states, (hidden, cell) = encoder.cells(encoder.embed_tokens(ids))
+    torchs = torch.nn.LSTM(
+        encoder.cells.input_size, encoder.cells.hidden_size, 2, bidirectional=True, batch_first=True
+    )
+    torchs.load_state_dict(encoder.cells.state_dict())
+    states, (hidden, cell) = torchs(encoder.embed_tokens(ids))
     assert torch.equal(found.last_hidden_state, states)
     for layer in range(2):
         both = torch.cat((hidden[2 * layer], hidden[2 * layer + 1]), dim=-1)
@@ -188,7 +192,9 @@ def test_a_state_is_not_changed_by_the_step_that_reads_it():
 
 
 def test_reordering_a_state_lets_each_row_go_on_from_another():
-    state = RecurrentState((torch.arange(6.0).reshape(3, 1, 2),), torch.arange(3.0).reshape(3, 1, 1), 4)
+    state = RecurrentState(
+        (torch.arange(6.0).reshape(3, 1, 2),), torch.arange(3.0).reshape(3, 1, 1), torch.tensor(4)
+    )
     state.reorder_cache(torch.tensor([2, 0, 0]))
     assert state.parts[0][:, 0, 0].tolist() == [4, 0, 0]
     assert state.projected.flatten().tolist() == [2, 0, 0]

@@ -1,0 +1,161 @@
+"""What transformers does with a cache it may do with ours: it has a layer for each layer, and no more."""
+
+import copy
+
+import pytest
+import torch
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
+from transformers.cache_utils import QuantizedLayer
+
+from tests.models.test_efficient_attention import CAUSAL, SMALL
+from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
+from tests.support.position_checks import ALL, build
+
+KINDS = [{"position_type": position_type} for position_type in ALL]
+KINDS += [{"attention_type": kind, **SMALL} for kind in CAUSAL]
+KINDS += [{"position_type": told, "attention_type": "local", **SMALL} for told in ("dynamic", "alibi")]
+every_kind = pytest.mark.parametrize(
+    "settings", KINDS, ids=lambda kind: "-".join(value for value in kind.values() if isinstance(value, str))
+)
+
+
+def build_kind(family: str, settings: dict):
+    settings = {"position_type": "learned", **settings}
+    return build(family, settings.pop("position_type"), **settings)
+
+
+def go_on(model, ids, cache, mask=None):
+    """Logits of what comes after a cache, [B, T, V]."""
+    return model(ids, past_key_values=cache, attention_mask=mask, use_cache=True).logits
+
+
+@every_kind
+def test_a_cache_has_a_layer_for_each_layer_of_the_model(settings):
+    ids = random_ids(2, 6)
+    decoder, seq2seq = build_kind("decoder", settings), build_kind("encoder-decoder", settings)
+    cache = decoder(ids, use_cache=True).past_key_values
+    assert len(cache) == decoder.config.num_hidden_layers
+    cache = seq2seq(ids, decoder_input_ids=ids, use_cache=True).past_key_values
+    assert (
+        len(cache.self_attention_cache) == len(cache.cross_attention_cache) == seq2seq.config.decoder_layers
+    )
+    for layer in (*cache.self_attention_cache.layers, *cache.cross_attention_cache.layers):
+        assert layer.keys.shape == layer.values.shape == (2, 2, 6, 8)  # [B, H, S, Dh]
+
+
+@torch.no_grad()
+@every_kind
+def test_a_cropped_cache_goes_on_as_if_what_is_gone_had_never_been_read(settings):
+    model, ids = build_kind("decoder", settings), random_ids(2, 9)
+    cache = model(torch.cat((ids[:, :6], random_ids(2, 2, seed=3)), dim=1), use_cache=True).past_key_values
+    cache.crop(-2)
+    assert_close(go_on(model, ids[:, 6:], cache), model(ids, use_cache=False).logits[:, 6:])
+
+
+@torch.no_grad()
+@every_kind
+def test_rows_of_a_cache_are_chosen_repeated_and_reordered_with_what_they_read(settings):
+    model, rows = build_kind("decoder", settings), random_rows(6, 4, 5, seed=2)
+    ids, mask = pad(rows, "left")
+    token, order = random_ids(3, 1, seed=4), torch.tensor([2, 0, 0])
+    cache = model(ids, attention_mask=mask, use_cache=True).past_key_values
+    repeated = copy.deepcopy(cache)
+    cache.reorder_cache(order)
+    seen = torch.cat((mask[order], torch.ones(3, 1)), dim=1)
+    whole = model(torch.cat((ids[order], token), dim=1), attention_mask=seen, use_cache=False).logits
+    assert_close(go_on(model, token, cache, seen)[:, -1], whole[:, -1])
+    repeated.batch_repeat_interleave(2)
+    repeated.batch_select_indices(torch.tensor([4, 1, 0]))
+    assert_close(go_on(model, token, repeated, seen)[:, -1], whole[:, -1])
+
+
+class RoundedLayer(QuantizedLayer):
+    """A quantised layer as transformers drives it: hundredths, but for what was read last."""
+
+    def __init__(self):
+        super().__init__(residual_length=2)
+
+    def _quantize(self, tensor, axis):
+        return (tensor * 100).round().to(torch.int16)
+
+    def _dequantize(self, quantized):
+        return quantized / 100
+
+
+@torch.no_grad()
+@every_kind
+def test_a_quantised_cache_is_near(settings):
+    model, ids = build_kind("decoder", settings), random_ids(2, 9)
+    cache = DynamicCache(config=model.config)
+    cache.layers = [RoundedLayer() for _ in model.model.layers]
+    cache.layer_class_to_replicate = None
+    pieces = [go_on(model, piece, cache) for piece in ids.split((4, 1, 1, 1, 1, 1), dim=1)]
+    expected = model(ids, use_cache=False).logits
+    torch.testing.assert_close(torch.cat(pieces, dim=1), expected, atol=0.15, rtol=0.1)
+    assert_different(pieces[-1], expected[:, -1:])  # it was rounded
+
+
+@torch.no_grad()
+@every_kind
+def test_a_static_cache_that_is_set_up_before_it_is_filled_is_exact(settings):
+    model, ids = build_kind("decoder", settings), random_ids(2, 9)
+    cache = StaticCache(config=model.config, max_cache_len=12)
+    cache.early_initialization(2, 2, 8, torch.float32, torch.device("cpu"))
+    pieces = [go_on(model, piece, cache) for piece in ids.split((4, 1, 3, 1), dim=1)]
+    assert_close(torch.cat(pieces, dim=1), model(ids, use_cache=False).logits)
+
+
+@torch.no_grad()
+@every_kind
+def test_an_assistant_s_guesses_change_nothing(settings):
+    model, assistant = (
+        build_kind("decoder", settings),
+        build_kind("decoder", {**settings, "num_hidden_layers": 1}),
+    )
+    ids, asked = random_ids(1, 5), {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False}
+    assert torch.equal(model.generate(ids, **asked, assistant_model=assistant), model.generate(ids, **asked))
+
+
+@torch.no_grad()
+@every_kind
+def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(settings):
+    model, ids = build_kind("decoder", settings), random_ids(2, 9)
+    assert model._can_compile_fullgraph
+    expected, graphs = model(ids, use_cache=False).logits, []
+
+    def count(graph, _):
+        graphs.append(graph)
+        return graph.forward
+
+    cache = StaticCache(config=model.config, max_cache_len=12)
+    go_on(model, ids[:, :5], cache)
+    torch.compiler.reset()
+    step = torch.compile(model, backend=count, fullgraph=True)
+    for place in range(5, 9):
+        given = model.prepare_inputs_for_generation(
+            ids[:, place : place + 1],
+            past_key_values=cache,
+            attention_mask=torch.ones(2, place + 1, dtype=torch.long),
+            position_ids=torch.full((2, 1), place),
+            use_cache=True,
+        )
+        assert_close(step(**given).logits[:, 0], expected[:, place])
+    assert len(graphs) == 1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("position_type", ["dynamic", "recurrent", "depthwise_convolution", "alibi"])
+def test_an_encoder_decoder_goes_on_from_a_static_cache_behind_padding(position_type):
+    model = build("encoder-decoder", position_type)
+    ids, mask = pad(random_rows(7, 4), "left")
+    caches = [
+        StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=9) for _ in range(2)
+    ]
+    cache, source = EncoderDecoderCache(*caches), random_ids(2, 9, seed=1)
+    given = {"input_ids": source, "past_key_values": cache, "use_cache": True}
+    pieces = [
+        model(decoder_input_ids=ids[:, at], decoder_attention_mask=mask[:, : at.stop], **given).logits
+        for at in (slice(0, 5), slice(5, 6), slice(6, 7))
+    ]
+    whole = model(source, decoder_input_ids=ids, decoder_attention_mask=mask, use_cache=False).logits
+    assert_close(torch.cat(pieces, dim=1)[mask.bool()], whole[mask.bool()])
