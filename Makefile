@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-fast test-slow gpu lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -27,6 +27,10 @@ test-fast: $(VENV)/.test
 
 test-slow: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -m slow
+
+# A round trip through the real Hub; never in CI.
+hub-smoke: $(VENV)/.test
+	$(BIN)/python -m tests.hub.hub_smoke
 
 # Where there is a GPU; none has been seen so far.
 gpu: $(VENV)/.test

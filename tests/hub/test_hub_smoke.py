@@ -1,0 +1,39 @@
+"""The trip of `make hub-smoke`, through the Hub on loopback."""
+
+import pytest
+from huggingface_hub import HfApi
+
+from tests.hub.hub_smoke import take_the_trip
+from tests.support.hub_server import serve_hub
+
+
+@pytest.fixture
+def hub(tmp_path):
+    with serve_hub(tmp_path) as hub:
+        yield hub
+
+
+def look(api, name):
+    """What stands where a Space would be built, while it stands there."""
+    files = api.list_repo_files(name, repo_type="space")
+    assert {"app.py", "README.md", "requirements.txt"} <= set(files)
+    return f"{len(files)} files"
+
+
+@pytest.mark.long
+def test_the_trip_leaves_nothing_behind(hub):
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    said = list(take_the_trip(api, look))
+    assert [line.split()[0] for line in said] == ["pushed", "pulled", "pushed", "opened:", "deleted"]
+
+
+def test_what_fails_on_the_way_is_told_and_leaves_nothing_behind(hub):
+    api, met = HfApi(endpoint=hub.endpoint, token=hub.token), []
+
+    def fail(_, name):
+        met.append(name)
+        raise AssertionError("the Space came to BUILD_ERROR")
+
+    with pytest.raises(AssertionError, match="BUILD_ERROR"):
+        list(take_the_trip(api, fail))
+    assert not any(api.repo_exists(met[0], repo_type=kind) for kind in ("model", "space"))
