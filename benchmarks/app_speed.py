@@ -63,8 +63,9 @@ import dataclasses, time, torch
 torch.set_num_threads(1)
 from demos.session.session import Session
 from hf_attn.tasks import build_task
-task = build_task("copy")
-recipe = dataclasses.replace(task.recipe, report_every=1, evaluate_every=max(1, task.recipe.steps // 20))
+task = build_task("copy", max_length=10)
+recipe = task.recipes["quick"]
+recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=max(1, recipe.steps // 20))
 for _ in range(2):
     run, moments = Session(device="cpu").add(task, recipe, 0), []
     for _ in run.follow():
@@ -140,7 +141,8 @@ def measure_training(address: str) -> dict[str, float]:
     with visiting() as page:
         usable = open_train(page, address)
         page.evaluate(WATCH, "#train-board .hf-stats")
-        first_map = page.evaluate(CLICK, ["#train", "#train-board .hf-film button:not(.blank)"])
+        shown = "#train-board .hf-film button:not(.blank)"  # the untrained map is there before
+        first_map = page.evaluate(CLICK, ["#train", f"{shown} ~ {shown.split()[-1]}"])
         wait_for_note(page, "held-out")  # measured: the end of one run is no part of the next
         told = page.evaluate("told.splice(0)")
         page.locator("#again").click()
