@@ -126,7 +126,8 @@ class RecurrentCells(nn.RNNBase):
     def run_plainly(self, inputs: torch.Tensor, state: State, is_token: torch.Tensor | None):
         """Token by token, layer by layer; padding moves nothing: every layer's states, and the last state."""
         step, directions = STEPS[self.mode], 2 if self.bidirectional else 1
-        layers, ends = [], []
+        layers: list[torch.Tensor] = []
+        ends: list[State] = []
         for index, weights in enumerate(self.all_weights):
             now = tuple(part[index] for part in state)
             times = range(inputs.shape[1])

@@ -24,7 +24,7 @@ class RandomAttention(EfficientAttention):
 
     def __init__(self, config, layer_idx: int, is_causal: bool = False):
         super().__init__(config, layer_idx, is_causal)
-        self.register_buffer("drawn", self.draw(self.seeded()))
+        self.register_buffer("drawn", self.draw(self.seeded()).to(torch.get_default_dtype()))
 
     def seeded(self) -> torch.Generator:
         """The generator of the layer's own first draw."""
@@ -36,7 +36,7 @@ class RandomAttention(EfficientAttention):
 
     def draw(self, generator: torch.Generator) -> torch.Tensor:
         """Draw it, float32 on the CPU."""
-        return torch.randn(self.shape_of_drawn(), generator=generator, device="cpu")
+        return torch.randn(self.shape_of_drawn(), generator=generator, device="cpu", dtype=torch.float32)
 
     def reset(self) -> None:
         """Draw where a checkpoint gave nothing."""
@@ -69,7 +69,9 @@ class PerformerAttention(RandomAttention):
         lengths = super().draw(generator).norm(dim=1, keepdim=True)  # [m, 1]
         directions = []
         for _ in range(0, len(lengths), self.head_dim):
-            drawn = torch.randn(self.head_dim, self.head_dim, generator=generator, device="cpu")
+            drawn = torch.randn(
+                self.head_dim, self.head_dim, generator=generator, device="cpu", dtype=torch.float32
+            )
             orthogonal, triangular = torch.linalg.qr(drawn)
             directions.append(orthogonal * triangular.diagonal().sign())  # else some directions are likelier
         return torch.cat(directions)[: len(lengths)] * lengths

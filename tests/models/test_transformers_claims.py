@@ -158,8 +158,12 @@ def read(model, ids, mask=None, places=None):
 
 
 @pytest.mark.parametrize("kind", ["performer", "reformer"])
-def test_what_is_drawn_at_random_is_whole_from_construction_and_drawn_again_the_same(kind):
+def test_what_is_drawn_at_random_is_whole_from_construction_and_drawn_again_the_same(kind, tmp_path):
     model = build("encoder", "learned", attention_type=kind, **SMALL)
+    model.save_pretrained(tmp_path)
+    halved = type(model).from_pretrained(tmp_path, dtype=torch.float16)
+    for layer, half in zip(model.layers, halved.layers, strict=True):
+        assert torch.equal(half.self_attn.drawn, layer.self_attn.drawn.half())
     with torch.device("meta"):
         empty = type(model)(model.config)
     empty.to_empty(device="cpu")
