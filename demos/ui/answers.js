@@ -9,7 +9,12 @@
 const ask = window.fetch;
 const waiting = new Set(); // questions: their request, then the id that the server gave them
 const answered = new Set(); // ids whose last word came before the reply that gives the id
-const said = new Map(); // id → the values of its last message
+const lastValues = new Map(); // id → the values of its last message
+const PAUSE = 50; // ms before the next stream: a server that ends each at once isn't asked without end
+
+const forgetAll = () => {
+  for (const kept of [waiting, answered, lastValues]) kept.clear();
+};
 
 const sendQuestion = async (input, init) => {
   const request = {};
@@ -40,38 +45,55 @@ const changed = (value, change) => {
 };
 
 /** Put whole values in place of what changes in them. */
-const makeWhole = told => {
-  const { event_id: id, output } = told;
-  const before = said.get(id);
-  if (before) {
-    said.set(
-      id,
-      output.data.map((changes, index) => changes.reduce(changed, before[index])),
-    );
-    output.data = said.get(id).map((value, index) => (output.data[index].length ? [["replace", [], value]] : []));
-  } else said.set(id, output.data);
-  return told;
+const makeWhole = message => {
+  const { event_id: id, output } = message;
+  const before = lastValues.get(id);
+  const values = before ? output.data.map((changes, at) => changes.reduce(changed, before[at])) : output.data;
+  if (before) output.data = values.map((value, at) => (output.data[at].length ? [["replace", [], value]] : []));
+  lastValues.set(id, values);
+};
+
+const encoder = new TextEncoder();
+const encode = message => encoder.encode(`data: ${JSON.stringify(message)}\n\n`);
+const BROKEN = {
+  msg: "unexpected_error",
+  message: "The connection to the server is broken. Ask again.",
+  success: false,
+};
+
+/** Take note of a message, and give it in the form in which nothing is lost. */
+const readMessage = text => {
+  if (!text.startsWith("data:")) return {};
+  const message = JSON.parse(text.slice("data:".length));
+  const { msg, event_id: id } = message;
+  if (msg === "process_generating" && message.output?.data) makeWhole(message);
+  if (msg === "unexpected_error") forgetAll(); // the server stops
+  if (msg === "process_completed") {
+    lastValues.delete(id);
+    if (!waiting.delete(id)) answered.add(id);
+  }
+  return message;
 };
 
 /** The messages of a stream and, as long as a question waits when it ends, of the next. */
 async function* readMessages(/** @type {Response} */ response, askAgain) {
-  const encoder = new TextEncoder();
   while (response) {
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     response = null;
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      const messages = (rest + part.value).split("\n\n");
-      rest = messages.pop();
-      for (const message of messages) {
-        const told = JSON.parse(message.slice("data:".length));
-        if (told.msg === "process_generating" && told.output?.data) makeWhole(told);
-        if (told.msg === "process_completed") {
-          said.delete(told.event_id);
-          if (!waiting.delete(told.event_id)) answered.add(told.event_id);
+      const texts = (rest + part.value).split("\n\n");
+      rest = texts.pop();
+      for (const message of texts.map(readMessage)) {
+        if (message.msg === "close_stream" && waiting.size) {
+          await new Promise(resolve => setTimeout(resolve, PAUSE));
+          response = await askAgain().catch(() => null);
+          if (response?.ok) continue;
+          response = null;
+          forgetAll();
+          yield encode(BROKEN);
         }
-        if (told.msg === "close_stream" && waiting.size) response = await askAgain();
-        else yield encoder.encode(`data: ${JSON.stringify(told)}\n\n`);
+        if (message.msg) yield encode(message);
       }
     }
   }
@@ -84,7 +106,10 @@ const openStream = async request => {
   const messages = readMessages(response, askAgain);
   const body = new ReadableStream({
     async pull(out) {
-      const { value, done } = await messages.next();
+      const { value, done } = await messages.next().catch(error => {
+        forgetAll(); // the stream was cut
+        throw error;
+      });
       if (done) out.close();
       else out.enqueue(value);
     },

@@ -146,7 +146,7 @@ class ChooseKernelMixin:
                 f"attn_implementation={requested_attention!r} never forms the attention weights, and "
                 f'position_type={position_type!r} needs them: give attn_implementation="eager".'
             )
-        if positions.biases_scores and "flash" in (requested_attention or ""):
+        if positions.biases_scores and requested_attention not in (None, "eager", "sdpa", "flex_attention"):
             raise ValueError(
                 f"attn_implementation={requested_attention!r} takes no bias on the scores, and "
                 f'position_type={position_type!r} is one: give "sdpa", "flex_attention" or "eager".'

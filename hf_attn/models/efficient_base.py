@@ -56,19 +56,21 @@ class StaticSequences(NamedTuple):
 
 def efficient_attention_forward(module, query, key, value, attention_mask, position_bias=None, **_):
     """Call a kind's kernel as `eager_attention_forward` is called: (Y [B, T, H, Dh], None for no map)."""
-    read = turn_cache(key, value, attention_mask, position_bias)
+    read = reorder_static_cache(key, value, attention_mask, position_bias)
     return module.attend(query, *read).transpose(1, 2), None
 
 
 def plain_attention_forward(module, query, key, value, attention_mask, position_bias=None, **_):
     """Call a kind's plain twin as `eager_attention_forward` is called: (Y [B, T, H, Dh], A [B, H, T, S])."""
-    output, weights = module.attend_plainly(query, *turn_cache(key, value, attention_mask, position_bias))
+    output, weights = module.attend_plainly(
+        query, *reorder_static_cache(key, value, attention_mask, position_bias)
+    )
     if isinstance(attention_mask, StaticSequences):  # the map as the slots are
         weights = torch.zeros_like(weights).index_copy(-1, attention_mask.slots, weights)
     return output.transpose(1, 2), weights
 
 
-def turn_cache(key, value, sequences, bias):
+def reorder_static_cache(key, value, sequences, bias):
     """Turn what comes from a static cache as its StaticSequences are; without any all tokens are one."""
     if sequences is None:
         sequences = torch.ones(1, key.shape[2], dtype=torch.long, device=key.device)

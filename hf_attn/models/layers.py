@@ -63,14 +63,14 @@ class SelfAttentionLayer(GradientCheckpointingLayer):
     self_attn_residual: Residual
 
     def read_itself(
-        self, hidden_states: torch.Tensor, whole=None, past_key_values=None, **kwargs
+        self, hidden_states: torch.Tensor, all_states=None, past_key_values=None, **kwargs
     ) -> torch.Tensor:
-        """[B, T, D] → [B, T, D]; where `whole`, [B, S, D], is given, that is read, and no cache."""
-        memory = None if whole is None else self.self_attn_residual.before(whole)
+        """[B, T, D] → [B, T, D]; where `all_states`, [B, S, D], is given, that is read, and no cache."""
+        memory = None if all_states is None else self.self_attn_residual.before(all_states)
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             memory,
-            past_key_values=past_key_values if whole is None else None,
+            past_key_values=past_key_values if all_states is None else None,
             **kwargs,
         )
         return self.self_attn_residual.after(hidden_states, read)
@@ -87,11 +87,20 @@ class EncoderLayer(SelfAttentionLayer):
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self, hidden_states: torch.Tensor, position_bias=None, relative_vectors=None, **kwargs
+        self,
+        hidden_states: torch.Tensor,
+        position_bias=None,
+        relative_vectors=None,
+        all_states=None,
+        **kwargs,
     ) -> torch.Tensor:
         """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are the same for the whole stack."""
         hidden_states = self.read_itself(
-            hidden_states, position_bias=position_bias, relative_vectors=relative_vectors, **kwargs
+            hidden_states,
+            all_states,
+            position_bias=position_bias,
+            relative_vectors=relative_vectors,
+            **kwargs,
         )
         output = self.feed_forward(self.feed_forward_residual.before(hidden_states))
         return self.feed_forward_residual.after(hidden_states, output)
@@ -115,17 +124,17 @@ class DecoderLayer(SelfAttentionLayer):
         memory: torch.Tensor,
         position_bias=None,
         relative_vectors=None,
+        all_states=None,
         attention_mask=None,
         memory_mask=None,
         past_key_values=None,
         rotation=None,
-        whole=None,
         **kwargs,
     ) -> torch.Tensor:
         """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; cross-attention gets no positions."""
         hidden_states = self.read_itself(
             hidden_states,
-            whole,
+            all_states,
             past_key_values,
             attention_mask=attention_mask,
             rotation=rotation,
@@ -152,7 +161,8 @@ def embed_tokens(
 
     The stack has `embed_tokens`, `positions` and `config`; `place_tokens` then tells the tokens their places.
     The mask is [B, past + T], 1 = token, 0 = padding; position_ids, [B, T], are counted from it where None.
-    ValueError: ids and embeddings are given both or neither, or the sequence is longer than the positions.
+    ValueError: ids and embeddings are given both or neither, a mask does not fit them, or the sequence is
+    longer than the positions.
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of input_ids and inputs_embeds.")
@@ -160,8 +170,16 @@ def embed_tokens(
         inputs_embeds = stack.embed_tokens(input_ids)
     if stack.config.scale_embedding:
         inputs_embeds = inputs_embeds * math.sqrt(stack.config.hidden_size)
-    length = inputs_embeds.shape[1]
+    batch, length = inputs_embeds.shape[:2]
     past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+    if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
+        is_short = isinstance(past_length, int) and attention_mask.shape[1] < past_length + length
+        if is_short or len(attention_mask) != batch:
+            raise ValueError(
+                f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
+                f"tokens: give {[batch, int(past_length) + length]}, a 1 or 0 for each token, those in the "
+                "cache included."
+            )
     if position_ids is None:
         position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
     if not torch.compiler.is_compiling():

@@ -99,18 +99,18 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
                 allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
         placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
-        hidden_states, whole = placed.hidden_states, placed.whole
+        hidden_states, all_states = placed.hidden_states, placed.all_states
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 *placed.between,
+                all_states,
                 attention_mask=mask,
                 past_key_values=past_key_values,
                 rotation=placed.rotation,
-                whole=whole,
                 **kwargs,
             )
-            whole = None  # the layers above keep keys and values
+            all_states = None  # the layers above keep keys and values
         return BaseModelOutputWithPast(
             last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
         )

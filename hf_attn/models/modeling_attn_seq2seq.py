@@ -97,20 +97,20 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             allow_is_bidirectional_skip=is_cheap_to_read(encoder_attention_mask),
         )
         placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
-        hidden_states, whole = placed.hidden_states, placed.whole
+        hidden_states, all_states = placed.hidden_states, placed.all_states
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
                 *placed.between,
+                all_states,
                 attention_mask=mask,
                 memory_mask=memory_mask,
                 past_key_values=past_key_values,
                 rotation=placed.rotation,
-                whole=whole,
                 **kwargs,
             )
-            whole = None  # the layers above keep keys and values
+            all_states = None  # the layers above keep keys and values
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
         )

@@ -161,15 +161,15 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
 
     def _run_at_once(self, inputs, is_token, state, memory, may_attend, every_layer):
         """All steps in one call of the cells; then all states read the memory."""
-        outputs, end, layers = self.cells(inputs, turn(state.parts), is_token, every_layer)
+        outputs, end, layers = self.cells(inputs, swap_layers_and_rows(state.parts), is_token, every_layer)
         layers = layers or (outputs,)
         if self.score is None:
-            return layers, None, None, turn(end)
-        return layers, *self._read(outputs, state, memory, may_attend), turn(end)
+            return layers, None, None, swap_layers_and_rows(end)
+        return layers, *self._read(outputs, state, memory, may_attend), swap_layers_and_rows(end)
 
     def _run_feeding(self, inputs, is_token, state, memory, may_attend, _every_layer):
         """One step after the other: the state reads the memory, then token and context move it."""
-        now = turn(state.parts)
+        now = swap_layers_and_rows(state.parts)
         states, contexts, weights = [], [], []
         for place, token in enumerate(inputs.split(1, dim=1)):  # [B, 1, E]
             query = now[0][-1].unsqueeze(1)  # [B, 1, D]
@@ -183,7 +183,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
             contexts.append(context)
             weights.append(row)
         layers = torch.stack(states, dim=2).unbind()  # each [B, T, D]
-        return layers, torch.cat(contexts, dim=1), torch.cat(weights, dim=1), turn(now)
+        return layers, torch.cat(contexts, dim=1), torch.cat(weights, dim=1), swap_layers_and_rows(now)
 
     def _read(self, query, state, memory, may_attend):
         """Read the memory by the plain function, or by what transformers' attention interface has instead."""
@@ -191,6 +191,6 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         return attend(self.score, query, state.projected, memory, may_attend)
 
 
-def turn(parts: State) -> State:
+def swap_layers_and_rows(parts: State) -> State:
     """[B, layers, D] ↔ [layers, B, D]: a state is kept by rows, and the cells take it by layers."""
     return tuple(part.transpose(0, 1).contiguous() for part in parts)

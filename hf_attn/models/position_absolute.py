@@ -15,7 +15,9 @@ class IndexPositions(Positions):
 
     It fails, and is here to show why. The number grows without bound and soon outweighs the word; and being
     the same in every coordinate it is just what LayerNorm's subtracted mean takes off again: in a pre-norm
-    model nothing is left of it, and in a post-norm model only the first attention sees it.
+    model nothing is left of it, and in a post-norm model only the first attention sees it. In half precision
+    the word beside a large number is rounded away, too: outputs of a random float16 encoder, two layers of
+    64, are .05 off at 128 places and .4 at 1,024 (measured).
     """
 
     title = "Index added"

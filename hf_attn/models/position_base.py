@@ -7,13 +7,14 @@ PADDING_POSITION = -(2**20)  # far from every token's, so that nothing reads acr
 
 
 def position_ids_from_mask(attention_mask, length: int, past_length, device) -> torch.Tensor:
-    """Number the last `length` tokens from 0, skipping padding on either side: [B, T], or [1, T] without any.
+    """Number `length` tokens from 0, skipping padding on either side: [B, T], or [1, T] without any.
 
-    The mask is [B, past + T], 1 = token, 0 = padding; without one the numbers begin at `past_length`.
+    They come after `past_length` others. The mask is [B, past + T], 1 = token, 0 = padding, or longer.
     """
+    newest = torch.arange(length, device=device) + past_length
     if attention_mask is None or attention_mask.dim() != 2:
-        return (torch.arange(length, device=device) + past_length).unsqueeze(0)
-    return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+        return newest.unsqueeze(0)
+    return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, newest.to(attention_mask.device)]
 
 
 class Positions(nn.Module):
@@ -144,8 +145,8 @@ class Stretched(Positions):
         """Return s of each token's sequence, [B, T], or [1, 1] for all; float32. A row may hold several."""
         if self.factor is not None:
             return torch.full((1, 1), float(self.factor), device=position_ids.device)
-        begins = nn.functional.pad(torch.diff(position_ids, dim=-1) <= 0, (1, 0))
-        sequences = begins.cumsum(-1)  # [B, T]
+        begins = (torch.diff(position_ids, dim=-1) <= 0) & (position_ids[:, 1:] == 0)  # between is padding
+        sequences = nn.functional.pad(begins, (1, 0)).cumsum(-1)  # [B, T]
         lasts = torch.zeros_like(position_ids).scatter_reduce(-1, sequences, position_ids, "amax")
         return ((lasts.gather(-1, sequences) + 1) / self.longest).clamp(min=1)
 

@@ -1,4 +1,4 @@
-"""Telling a stack's tokens where they stand, also those that go on from a cache.
+"""What a stack's tokens are told of their places, also where they go on from a cache.
 
 The cache keeps what transformers expects of it, one layer a layer. Places need no room there: those of
 earlier tokens are counted back from the new ones. An encoding that reads neighbours needs their embeddings,
@@ -22,14 +22,14 @@ class PositionedInputs(NamedTuple):
         between: (bias [B, H, T, S] or None, vectors [2, B, T, S, Dh] or None) for every self-attention; they
             may learn, so layers take them by position: reentrant checkpointing sees no other gradients.
         rotation: (cos, sin), each [B, 1, T, Dh]; or None.
-        whole: [B, S, D], hidden states of all tokens, those in the cache included, where the first layer's
-            self-attention makes its keys and values of them; else None.
+        all_states: [B, S, D], hidden states of all tokens, those in the cache included, where the first
+            layer's self-attention makes its keys and values of them; else None.
     """
 
     hidden_states: torch.Tensor
     between: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
     rotation: tuple[torch.Tensor, torch.Tensor] | None = None
-    whole: torch.Tensor | None = None
+    all_states: torch.Tensor | None = None
 
 
 def place_tokens(
@@ -55,8 +55,8 @@ def place_tokens(
             known = embeddings.unflatten(-1, (stack.config.num_attention_heads, -1)).transpose(1, 2)
             known, _ = cache.update(known, known, 0)  # [B, H, S, Dh]
             embeddings = known.transpose(1, 2).flatten(2).to(embeddings.dtype)
-        whole = drop(tell_by_neighbours(positions, embeddings, places))
-        return PositionedInputs(whole[:, newest], whole=None if cache is None else whole)
+        all_states = drop(add_neighbour_positions(positions, embeddings, places))
+        return PositionedInputs(all_states[:, newest], all_states=None if cache is None else all_states)
     between = (None, None)
     if positions.biases_scores:
         key_positions = find_key_positions(position_ids, attention_mask, cache)
@@ -69,12 +69,12 @@ def place_tokens(
     )
 
 
-def tell_by_neighbours(positions, embeddings: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+def add_neighbour_positions(positions, embeddings: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Tell all tokens, [B, S, D] at [B, S], their places by each other; padding stands aside meanwhile."""
     order = (places == PADDING_POSITION).long().argsort(dim=1, stable=True)  # padding behind all tokens
     to = order.unsqueeze(-1).expand_as(embeddings)  # [B, S, D]
-    told = positions(embeddings.gather(1, to), places.gather(1, order))
-    return torch.zeros_like(told).scatter(1, to, told)
+    placed = positions(embeddings.gather(1, to), places.gather(1, order))
+    return torch.zeros_like(placed).scatter(1, to, placed)
 
 
 def find_newest(position_ids: torch.Tensor, cache: Cache | None) -> torch.Tensor:
@@ -86,7 +86,7 @@ def find_newest(position_ids: torch.Tensor, cache: Cache | None) -> torch.Tensor
 def find_key_positions(position_ids: torch.Tensor, attention_mask, cache: Cache | None) -> torch.Tensor:
     """Number all tokens that new ones, at [B or 1, T], may read: [B or 1, S].
 
-    Those in the cache are counted back from the first new one, padding left out, as a sequence goes on where
+    Those in the cache are counted back from the first new one that is no padding, as a sequence goes on where
     it ended. The mask is [B, past + T], 1 = token, or as the kernel takes it, [B, 1, T, S]; anything else
     says nothing of padding. A static cache gives its full length; behind the new tokens stands nothing yet.
     """
@@ -97,13 +97,15 @@ def find_key_positions(position_ids: torch.Tensor, attention_mask, cache: Cache 
     is_token = torch.ones(1, size, dtype=torch.bool, device=position_ids.device)
     if isinstance(attention_mask, torch.Tensor):
         is_token = attention_mask != 0
-        if attention_mask.dim() == 4:  # what the first of the new tokens may read
+        if attention_mask.dim() == 4:  # what the last of the new tokens may read
             is_added = attention_mask.is_floating_point()
-            is_token = attention_mask[:, 0, 0] >= 0 if is_added else attention_mask[:, 0, 0]
+            is_token = attention_mask[:, 0, -1] >= 0 if is_added else attention_mask[:, 0, -1]
         is_token = nn.functional.pad(is_token, (0, size - is_token.shape[1]), value=True)
-    count = is_token.long().cumsum(-1)
-    places = position_ids[:, :1] + count - count[:, newest[:1]]  # [B or 1, S]
-    return places.index_copy(1, newest, position_ids.expand(len(places), -1))
+    rows = max(len(is_token), len(position_ids))
+    position_ids, count = position_ids.expand(rows, -1), is_token.long().cumsum(-1).expand(rows, -1)
+    first = is_token[:, newest].long().argmax(-1, keepdim=True).expand(rows, -1)  # among the new tokens
+    places = position_ids.gather(1, first) + count - count.gather(1, first + newest[:1])  # [B or 1, S]
+    return places.index_copy(1, newest, position_ids)
 
 
 def find_token_positions(position_ids: torch.Tensor, attention_mask, cache: Cache | None) -> torch.Tensor:

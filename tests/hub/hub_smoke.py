@@ -8,6 +8,7 @@ the same trip through the Hub on loopback, where no Space is built.
 """
 
 import argparse
+import contextlib
 import sys
 import tempfile
 import time
@@ -33,11 +34,13 @@ BUILDING = {
 PATIENCE = 1200  # seconds that a Space may take to be built
 
 
-def take_the_trip(api: HfApi, open_space: Callable[[HfApi, str], str]) -> Iterator[str]:
+def run_smoke(api: HfApi, open_space: Callable[[HfApi, str], str]) -> Iterator[str]:
     """Push, pull, open and delete, a line about each; AssertionError where something came back otherwise."""
     name = f"{api.whoami()['name']}/hf-attn-smoke-{uuid.uuid4().hex[:8]}"
     given = {"token": api.token, "endpoint": api.endpoint}
-    try:
+    with contextlib.ExitStack() as afterwards:
+        for kind in ("model", "space"):
+            afterwards.callback(api.delete_repo, name, repo_type=kind, missing_ok=True)
         *_, pushed = push_checkpoint(ROOT / "model_cards" / "attn-copy", name, private=True, **given)
         assert pushed.verified, pushed.differences
         yield f"pushed {name} at {pushed.commit}: {len(pushed.sent)} files; loaded, they answer the same"
@@ -48,9 +51,6 @@ def take_the_trip(api: HfApi, open_space: Callable[[HfApi, str], str]) -> Iterat
         *_, space = push_space(name, private=True, **given)
         yield f"pushed the app: {len(space.folder.files)} files"
         yield f"opened: {open_space(api, name)}"
-    finally:
-        for kind in ("model", "space"):
-            api.delete_repo(name, repo_type=kind, missing_ok=True)
     assert not any(api.repo_exists(name, repo_type=kind) for kind in ("model", "space"))
     yield "deleted both"
 
@@ -77,7 +77,7 @@ def main() -> int:
     parser.add_argument("--endpoint", help="another Hub (default: HF_ENDPOINT, or huggingface.co)")
     options = parser.parse_args()
     try:
-        for line in take_the_trip(open_hub(find_token(None), options.endpoint), wait_for_space):
+        for line in run_smoke(open_hub(find_token(None), options.endpoint), wait_for_space):
             print(line, flush=True)
     except (HubError, ValueError) as error:
         print(error, file=sys.stderr)

@@ -3,7 +3,7 @@
 import pytest
 from huggingface_hub import HfApi
 
-from tests.hub.hub_smoke import take_the_trip
+from tests.hub.hub_smoke import run_smoke
 from tests.support.hub_server import serve_hub
 
 
@@ -23,7 +23,7 @@ def look(api, name):
 @pytest.mark.long
 def test_the_trip_leaves_nothing_behind(hub):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
-    said = list(take_the_trip(api, look))
+    said = list(run_smoke(api, look))
     assert [line.split()[0] for line in said] == ["pushed", "pulled", "pushed", "opened:", "deleted"]
 
 
@@ -35,5 +35,5 @@ def test_what_fails_on_the_way_is_told_and_leaves_nothing_behind(hub):
         raise AssertionError("the Space came to BUILD_ERROR")
 
     with pytest.raises(AssertionError, match="BUILD_ERROR"):
-        list(take_the_trip(api, fail))
+        list(run_smoke(api, fail))
     assert not any(api.repo_exists(met[0], repo_type=kind) for kind in ("model", "space"))

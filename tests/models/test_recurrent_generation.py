@@ -85,6 +85,15 @@ def test_a_beginning_padded_on_the_left_is_continued_as_if_it_stood_alone():
 # Shapes and refusals
 
 
+def test_an_assistant_is_refused_as_a_state_cannot_go_back():
+    model = build_recurrent()
+    assert model._is_stateful
+    assert not model._supports_default_dynamic_cache()
+    assert not hasattr(model(random_ids(1, 4), use_cache=True).past_key_values, "crop")
+    with pytest.raises(ValueError, match="stateful"):
+        model.generate(random_ids(1, 4), assistant_model=build_recurrent(), max_new_tokens=4)
+
+
 def test_a_tuple_is_returned_on_demand_and_holds_the_same():
     for cell_type in ("lstm", "gru"):
         model = build_recurrent(cell_type=cell_type, output_hidden_states=True)

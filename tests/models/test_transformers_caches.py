@@ -69,6 +69,27 @@ def test_rows_of_a_cache_are_chosen_repeated_and_reordered_with_what_they_read(s
     assert_close(go_on(model, token, repeated, seen)[:, -1], whole[:, -1])
 
 
+@torch.no_grad()
+@every_kind
+@pytest.mark.parametrize("is_static", [False, True])
+def test_a_second_turn_may_be_padded_on_the_left(settings, is_static):
+    model, first, second = build_kind("decoder", settings), random_ids(2, 5), random_rows(4, 2, seed=3)
+    ids, mask = pad(second, "left")
+    seen = torch.cat((torch.ones(2, 5, dtype=torch.long), mask), dim=1)
+    places = (seen.cumsum(-1) - 1).masked_fill(seen == 0, 0)[:, 5:]  # as generate gives them
+    expected = model(torch.cat((first, ids), dim=1), attention_mask=seen, use_cache=False).logits[:, 5:]
+    for told in (None, places):
+        cache = (
+            StaticCache(config=model.config, max_cache_len=12)
+            if is_static
+            else DynamicCache(config=model.config)
+        )
+        model(first, past_key_values=cache)
+        wide = torch.nn.functional.pad(seen, (0, 3)) if is_static else seen
+        given = {"past_key_values": cache, "attention_mask": wide, "position_ids": told}
+        assert_close(model(ids, **given).logits[mask.bool()], expected[mask.bool()])
+
+
 class RoundedLayer(QuantizedLayer):
     """A quantised layer as transformers drives it: hundredths, but for what was read last."""
 
@@ -116,21 +137,26 @@ def test_an_assistant_s_guesses_change_nothing(settings):
     assert torch.equal(model.generate(ids, **asked, assistant_model=assistant), model.generate(ids, **asked))
 
 
-@torch.no_grad()
-@every_kind
-def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(settings):
-    model, ids = build_kind("decoder", settings), random_ids(2, 9)
-    assert model._can_compile_fullgraph
-    expected, graphs = model(ids, use_cache=False).logits, []
+def count_graphs(graphs: list):
+    """A compiler's backend that runs what it is given as it is, and keeps it."""
 
-    def count(graph, _):
+    def keep(graph, _):
         graphs.append(graph)
         return graph.forward
 
+    return keep
+
+
+@torch.no_grad()
+@every_kind
+def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(settings):
+    model, ids, graphs = build_kind("decoder", settings), random_ids(2, 9), []
+    assert model._can_compile_fullgraph
+    expected = model(ids, use_cache=False).logits
     cache = StaticCache(config=model.config, max_cache_len=12)
     go_on(model, ids[:, :5], cache)
     torch.compiler.reset()
-    step = torch.compile(model, backend=count, fullgraph=True)
+    step = torch.compile(model, backend=count_graphs(graphs), fullgraph=True)
     for place in range(5, 9):
         given = model.prepare_inputs_for_generation(
             ids[:, place : place + 1],
@@ -140,6 +166,26 @@ def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(sett
             use_cache=True,
         )
         assert_close(step(**given).logits[:, 0], expected[:, place])
+    assert len(graphs) == 1
+
+
+@torch.no_grad()
+@every_kind
+def test_so_is_a_compiled_step_of_an_encoder_decoder(settings):
+    model, ids, graphs = build_kind("encoder-decoder", settings), random_ids(2, 9), []
+    assert model._can_compile_fullgraph
+    encoded = model.get_encoder()(random_ids(2, 7, seed=1))
+    expected = model(encoder_outputs=encoded, decoder_input_ids=ids, use_cache=False).logits
+    config = model.config.get_text_config(decoder=True)
+    cache = EncoderDecoderCache(*(StaticCache(config=config, max_cache_len=size) for size in (12, 7)))
+    given = {"encoder_outputs": encoded, "past_key_values": cache, "use_cache": True}
+    model(decoder_input_ids=ids[:, :5], **given)
+    torch.compiler.reset()
+    step = torch.compile(model, backend=count_graphs(graphs), fullgraph=True)
+    for place in range(5, 9):
+        token, at = ids[:, place : place + 1], torch.full((2, 1), place)
+        found = step(decoder_input_ids=token, decoder_position_ids=at, **given).logits
+        assert_close(found[:, 0], expected[:, place])
     assert len(graphs) == 1
 
 

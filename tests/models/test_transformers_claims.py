@@ -64,15 +64,18 @@ def test_an_attention_of_somebody_else_s_serves_where_it_is_claimed_and_only_the
 
 @pytest.mark.parametrize("position_type", ALL)
 def test_a_kernel_is_refused_where_it_is_not_claimed(position_type):
+    AttentionInterface.register("own_attention", attend_without_more)
     for family in BUILDERS:
         model = build(family, position_type)
         for kernel, claimed in (
             ("sdpa", model._supports_sdpa),
             ("flex_attention", model._supports_flex_attn),
             ("flash_attention_2", model._supports_flash_attn),
+            ("own_attention", model._supports_attention_backend),
         ):
             refused = pytest.raises(ValueError, match=f"{kernel}.*{position_type}")
-            absent = pytest.raises(ImportError) if kernel.startswith("flash") else contextlib.nullcontext()
+            is_here = not kernel.startswith("flash")
+            absent = contextlib.nullcontext() if is_here else pytest.raises(ImportError)
             with absent if claimed else refused:
                 model.set_attn_implementation(kernel)
 
@@ -119,6 +122,17 @@ def test_a_sequence_of_a_packed_row_that_is_too_long_is_refused(position_type):
     ids, mask = pad(random_rows(20, 9), "left")  # a row longer than the positions, of few tokens
     ids, mask = torch.nn.functional.pad(ids, (10, 0)), torch.nn.functional.pad(mask, (10, 0))
     assert build("decoder", position_type)(ids, attention_mask=mask).logits.isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("position_type", STRETCHED)
+def test_padding_between_tokens_stretches_nothing_anew(position_type):
+    model, ids = build("decoder", position_type), random_ids(1, 40)
+    apart = torch.cat((ids[:, :10], random_ids(1, 2, seed=5), ids[:, 10:]), dim=1)
+    mask = torch.ones(1, 42, dtype=torch.long)
+    mask[:, 10:12] = 0
+    found = model(apart, attention_mask=mask, use_cache=False).logits[mask.bool()]
+    assert_close(found, model(ids, use_cache=False).logits[0], tolerance=1e-4)
 
 
 # Masks that say of each pair whether it may be read
