@@ -180,10 +180,13 @@ def embed_tokens(
                 f"tokens: give {[batch, int(past_length) + length]}, a 1 or 0 for each token, those in the "
                 "cache included."
             )
+    needed = past_length + length
+    if position_ids is not None and is_cheap_to_read(position_ids):
+        needed = position_ids.max() + 1
     if position_ids is None:
         position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
     if not torch.compiler.is_compiling():
-        stack.positions.check_length(past_length + length, past_length, position_ids)
+        stack.positions.check_length(needed, past_length, position_ids)
     return inputs_embeds, position_ids
 
 

@@ -97,7 +97,7 @@ class Positions(nn.Module):
 
         A GPU must be waited for to read position_ids, so that there a row that is no longer is not looked at.
         """
-        if position_ids is not None and (length > self.longest or position_ids.device.type == "cpu"):
+        if position_ids is not None and length > self.longest:
             length = position_ids.max() + 1
         return int(length) if length > self.longest else 0
 
