@@ -32,6 +32,18 @@ def check_mask_axes(may_attend: torch.Tensor, scores: torch.Tensor) -> None:
         )
 
 
+def refuse_padding_mask(attention_mask: torch.Tensor, batch: int, length: int, size: int) -> None:
+    """Refuse a mask that does not fit rows of new tokens, `size` with those in the cache.
+
+    Raises:
+        ValueError: so it is.
+    """
+    raise ValueError(
+        f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
+        f"tokens: give {[batch, size]}, a 1 or 0 for each token, those in the cache included."
+    )
+
+
 def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, scaling=None):
     """Attend from each query to every key it may see.
 

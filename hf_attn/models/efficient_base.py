@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers.masking_utils import find_packed_sequence_indices
 
-from .attention import MultiHeadAttention
+from .attention import MultiHeadAttention, refuse_padding_mask
 
 
 class EfficientAttention(MultiHeadAttention):
@@ -106,10 +106,7 @@ def mark_sequences(
         given = attention_mask.shape[1]
         fits = length <= given <= size if is_static else given == size
         if len(attention_mask) != batch or not fits:
-            raise ValueError(
-                f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
-                f"tokens: give {[batch, size]}, a 1 or 0 for each token, those in the cache included."
-            )
+            refuse_padding_mask(attention_mask, batch, length, size)
         sequences = nn.functional.pad((attention_mask != 0).long(), (0, size - given))
     elif past_key_values is None and position_ids is not None:
         packed = find_packed_sequence_indices(position_ids)

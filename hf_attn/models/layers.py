@@ -9,7 +9,7 @@ from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .attention import MultiHeadAttention, OutputProjection
+from .attention import MultiHeadAttention, OutputProjection, refuse_padding_mask
 from .efficient_attention import ChooseAttentionMixin, EfficientAttention, find_self_attention
 from .position_base import Positions, position_ids_from_mask
 
@@ -175,11 +175,7 @@ def embed_tokens(
     if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
         is_short = isinstance(past_length, int) and attention_mask.shape[1] < past_length + length
         if is_short or len(attention_mask) != batch:
-            raise ValueError(
-                f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
-                f"tokens: give {[batch, int(past_length) + length]}, a 1 or 0 for each token, those in the "
-                "cache included."
-            )
+            refuse_padding_mask(attention_mask, batch, length, int(past_length) + length)
     needed = past_length + length
     if position_ids is not None and is_cheap_to_read(position_ids):
         needed = position_ids.max() + 1

@@ -91,7 +91,7 @@ class RecurrentCells(nn.RNNBase):
             layers, end = self.run_plainly(inputs, state, is_token)
             return layers[-1], end, layers if every_layer else None
         if is_token is None:
-            outputs, *parts = self._run(inputs, state, True)
+            outputs, *parts = RUNS[self.mode](inputs, self._as_torch_s(state), *self._settings(), True)
             return outputs, tuple(parts), None
         return *self.run_packed(inputs, state, is_token), None
 
@@ -106,7 +106,9 @@ class RecurrentCells(nn.RNNBase):
             enforce_sorted=False,
         )
         begin = tuple(part.index_select(1, packed.sorted_indices) for part in state)
-        data, *end = self._run(packed.data, begin, packed.batch_sizes)
+        data, *end = RUNS[self.mode](
+            packed.data, packed.batch_sizes, self._as_torch_s(begin), *self._settings()
+        )
         outputs, _ = pad_packed_sequence(
             PackedSequence(data, *packed[1:]), batch_first=True, total_length=inputs.shape[1]
         )
@@ -115,14 +117,14 @@ class RecurrentCells(nn.RNNBase):
         ends = (part.index_select(1, packed.unsorted_indices) for part in end)
         return outputs, tuple(torch.where(moved, new, old) for new, old in zip(ends, state, strict=True))
 
-    def _run(self, inputs, state: State, order):
-        """Call torch's kernel for all layers; `order` is True of [B, S, E], else a packed row's sizes."""
+    def _settings(self) -> tuple:
+        """What torch's kernel of all layers takes behind inputs and state."""
         weights = [weight for layer in self.all_weights for weight in layer]
-        settings = (weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
-        begin = state if self.mode == "LSTM" else state[0]
-        if order is True:
-            return RUNS[self.mode](inputs, begin, *settings, True)
-        return RUNS[self.mode](inputs, order, begin, *settings)
+        return weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+
+    def _as_torch_s(self, state: State) -> State | torch.Tensor:
+        """A state as torch takes it: a pair of an LSTM, else a tensor."""
+        return state if self.mode == "LSTM" else state[0]
 
     def run_plainly(self, inputs: torch.Tensor, state: State, is_token: torch.Tensor | None):
         """Token by token, layer by layer; padding moves nothing: every layer's states, and the last state."""
@@ -134,7 +136,7 @@ class RecurrentCells(nn.RNNBase):
             times = range(inputs.shape[1])
             states = [now[0]] * len(times)
             for time in reversed(times) if index % directions else times:
-                new = step(inputs[:, time], now if self.mode == "LSTM" else now[0], *weights)
+                new = step(inputs[:, time], self._as_torch_s(now), *weights)
                 new = new if self.mode == "LSTM" else (new,)
                 if is_token is not None:
                     here = is_token[:, time, None]

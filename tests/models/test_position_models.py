@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers import StaticCache
 
 from hf_attn.models import position_cache
 from hf_attn.models.positions import POSITION_TYPES
@@ -193,22 +192,6 @@ def test_a_compiled_forward_has_no_break_and_gives_the_same(position_type):
     torch.compiler.reset()
     found = torch.compile(model, backend="eager", fullgraph=True)(ids, attention_mask=mask, labels=ids)
     assert_close(found.logits, model(ids, attention_mask=mask, labels=ids).logits)
-
-
-@pytest.mark.slow  # as above
-@torch.no_grad()
-@pytest.mark.parametrize("position_type", KEPT)
-def test_a_compiled_step_through_a_static_cache_has_no_break_and_gives_the_same(position_type):
-    model, ids = build("decoder", position_type), random_ids(2, 8)
-    cache = StaticCache(config=model.config, max_cache_len=12)
-    model(ids[:, :6], past_key_values=cache)
-    torch.compiler.reset()
-    step = torch.compile(model, backend="eager", fullgraph=True)
-    expected = model(ids, use_cache=False).logits
-    for place in (6, 7):
-        token, at = ids[:, place : place + 1], torch.full((2, 1), place)
-        found = step(token, past_key_values=cache, position_ids=at).logits
-        assert_close(found[:, 0], expected[:, place])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
