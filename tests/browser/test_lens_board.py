@@ -73,6 +73,17 @@ def is_window(sent, **place):
     return sent.pop("sent_at") > 0 and sent == place
 
 
+def test_the_fold_stays_open_when_an_answer_comes_in_the_moment_of_the_click(lens):
+    value, _ = random_value()
+    page = lens(value)
+    press = "document.querySelector('.hf-researchers > summary').click()"
+    fold = page.locator(".hf-researchers")
+    for is_open in (False, True):
+        page.evaluate(f"value => {{ {press}; lens.update({{...value, id: value.id + 1}}); }}", value)
+        page.wait_for_function("is => window.lens.state().more === is", arg=is_open)
+        assert fold.get_attribute("open") == ("" if is_open else None)
+
+
 def test_several_tokens_are_averaged_listed_and_named(lens):
     value, weights = random_value()
     page = lens(value)

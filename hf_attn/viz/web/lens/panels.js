@@ -217,10 +217,11 @@ const lensCell = (host, board) => {
   const showSieve = sieveRow(sieveHost, board);
   fold.ontoggle = () => board.toggleMore(fold.open);
   panel.body.append(fold);
+  let told = false; // what the state last said; a click opens the fold before `toggle` tells the state
   const update = (/** @type {LensView} */ view) => {
     panel.section.hidden = !view.data;
     if (!view.data || !view.map) return;
-    if (fold.open !== view.more) fold.open = view.more;
+    if (told !== view.more) fold.open = told = view.more;
     facts.update(view);
     if (!view.more) return;
     showStrips(view);
