@@ -171,6 +171,8 @@ def embed_tokens(
     if stack.config.scale_embedding:
         inputs_embeds = inputs_embeds * math.sqrt(stack.config.hidden_size)
     batch, length = inputs_embeds.shape[:2]
+    if length == 0:
+        raise ValueError("A row without tokens cannot be read: give input_ids of at least one token a row.")
     past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
     if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
         is_short = isinstance(past_length, int) and attention_mask.shape[1] < past_length + length

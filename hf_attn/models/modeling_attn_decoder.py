@@ -67,7 +67,8 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
             attention_mask: [B, past + T], 1 = token, 0 = padding (left or right); or as the kernel takes it,
                 [B, 1, T, past + T] bool, True = may attend.
             position_ids: [B, T]; counted from a [B, past + T] mask, or from the cache's end, where not given.
-                Given without mask and cache, each 0 begins a new sequence, which does not see the one before.
+                Given without mask and with use_cache=False, each 0 begins a new sequence, which does not see
+                the one before.
             past_key_values: keys and values of earlier steps.
             inputs_embeds: [B, T, D] instead of input_ids.
             use_cache: whether keys and values are returned for the next step.

@@ -97,8 +97,13 @@ class AttnEncoderForSequenceClassification(ClassifierMixin, AttnEncoderPreTraine
     def _pool(self, outputs: BaseModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """[B, S, D] → [B, D]: the mean over tokens that are not padding, or the first such token."""
         states = outputs["last_hidden_state"]
-        if attention_mask is None or attention_mask.dim() != 2:
+        if attention_mask is None:
             return states.mean(dim=1) if self.config.pooling == "mean" else states[:, 0]
+        if attention_mask.dim() != 2:
+            raise ValueError(
+                f"attention_mask of shape {list(attention_mask.shape)} does not say which are padding; "
+                "a classifier pools tokens that are not: give [B, S], 1 = token, 0 = padding."
+            )
         if self.config.pooling == "first":
             first = attention_mask.long().argmax(dim=1)
             return states[torch.arange(len(states), device=states.device), first]

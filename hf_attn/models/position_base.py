@@ -145,8 +145,8 @@ class Stretched(Positions):
         """Return s of each token's sequence, [B, T], or [1, 1] for all; float32. A row may hold several."""
         if self.factor is not None:
             return torch.full((1, 1), float(self.factor), device=position_ids.device)
-        begins = (torch.diff(position_ids, dim=-1) <= 0) & (position_ids[:, 1:] == 0)  # between is padding
-        sequences = nn.functional.pad(begins, (1, 0)).cumsum(-1)  # [B, T]
+        begins = (position_ids[:, :-1] == 0) & (position_ids[:, 1:] == 1)  # padding may be at 0, too
+        sequences = nn.functional.pad(begins, (0, 1)).cumsum(-1)  # [B, T]
         lasts = torch.zeros_like(position_ids).scatter_reduce(-1, sequences, position_ids, "amax")
         return ((lasts.gather(-1, sequences) + 1) / self.longest).clamp(min=1)
 

@@ -76,6 +76,14 @@ def test_mean_pooling_is_the_mean_over_tokens_and_leaves_padding_out():
     assert_different(model(ids).logits[1], model(ids, attention_mask=mask).logits[1])
 
 
+def test_a_classifier_refuses_a_mask_that_says_nothing_of_padding_and_a_row_without_tokens():
+    model = build_classifier()
+    with pytest.raises(ValueError, match=r"shape \[1, 1, 3, 3\].*classifier pools.*give \[B, S\]"):
+        model(random_ids(1, 3), attention_mask=torch.ones(1, 1, 3, 3, dtype=torch.bool))
+    with pytest.raises(ValueError, match="without tokens"):
+        model(random_ids(1, 0))
+
+
 def test_a_row_of_nothing_but_padding_gives_finite_logits():
     mask = torch.tensor([[1, 1, 1], [0, 0, 0]])
     for pooling in ("mean", "first"):
