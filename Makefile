@@ -76,6 +76,7 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train copy --seed 0 --steps 400 --output-dir $(CHECKPOINTS)/attn-copy
 	$(BIN)/python -m hf_attn train addition --seed 0 --steps 3000 --set intermediate_size=256 \
 		--output-dir $(CHECKPOINTS)/attn-addition
+	$(BIN)/python -m hf_attn train arithmetic --seed 0 --output-dir $(CHECKPOINTS)/attn-addition-long
 	$(BIN)/python -m hf_attn train parser --seed 0 --set depth=3 --steps 1200 --set hidden_size=128 \
 		--set intermediate_size=512 --set encoder_layers=3 --set use_bias=false --set learning_rate=0.002 \
 		--output-dir $(CHECKPOINTS)/attn-parser

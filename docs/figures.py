@@ -202,15 +202,11 @@ ACROSS: Mapping[str, tuple[str, Mapping[str, Pick], str, Pick]] = {
         "model",
         figure("training_ms", "{:.2f}"),
     ),
-    "digits": (
-        "digits",
-        {
-            "format": setting("format"),
-            "positions": setting("position_type"),
-            "trained to": setting("trained"),
-        },
-        "digits",
-        figure("sums"),
+    "reach": (
+        "reach",
+        {"positions": setting("model"), "kind": setting("kind")},
+        "size",
+        figure("exact_match"),
     ),
 }
 

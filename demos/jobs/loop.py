@@ -81,8 +81,10 @@ def begin_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> I
 
 def uses_global_rng(recipe: Recipe) -> bool:
     """Whether a model with this recipe uses torch's global generators while it learns."""
-    has_dropout = any(share for name, share in recipe.model.items() if name.endswith("dropout"))
-    return has_dropout or recipe.teacher_forcing < 1
+    drawing = ("dropout", "crowd_noise", "position_offset")
+    return recipe.teacher_forcing < 1 or any(
+        share for name, share in recipe.model.items() if name.endswith(drawing)
+    )
 
 
 class IsolatedRNG:

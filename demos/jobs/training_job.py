@@ -13,7 +13,8 @@ import torch
 from hf_attn.analysis.ablation import Needed, find_needed
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.baselines import Baseline, measure_beside
-from hf_attn.evaluation.metrics import Evaluation, evaluate, measure_quickly
+from hf_attn.evaluation.metrics import Evaluation, evaluate, measure_quickly, pool_scores
+from hf_attn.evaluation.reach import can_reach, measure_reach
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import VALIDATION_SAMPLE, Report
@@ -41,6 +42,8 @@ REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as
 REPEATED = 3  # and where steps take long so many of the newest
 LEARNED = 0.05  # right, from which on it is asked what the answers need: fewer cannot lose as much
 ASKED_INPUTS, ASKED_TEXTS = 500, 60  # held-out ones on which that is measured
+WATCHED = (10, 5)  # inputs ten times as long as the longest learned are watched, so many of each kind,
+REACHED = {2: 10, 5: 10, 10: 10, 20: 50}  # and at the end so many of these times the length
 LONGEST_PROBE = 48  # characters of the probe in the map's title
 WRITES = {  # kind of task → what the predictions are called, and their columns
     CLASSES: ("What it predicts", ("text", "class"), "{} validation examples"),
@@ -65,6 +68,7 @@ class TrainingJob(Job):
     evaluation: Evaluation | None = None
     baseline: Baseline | None = None  # a classifier's, once it was measured
     is_compared: bool = False  # it was looked for, though there may be none
+    reach: list[dict] | None = None  # how many longer inputs are right, as the board takes it
     needed: dict | None = None  # the head or layer that the answers need most, as the board takes it
     measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
     made_room: str = ""  # a sentence on the run that was deleted for this one, or nothing
@@ -118,7 +122,7 @@ class TrainingJob(Job):
             if isinstance(made, SliceState):
                 reports, self.computed_on = made.reports, made.device
             for report in reports:
-                self.evaluation = self.needed = None  # were of the weights before
+                self.evaluation = self.needed = self.reach = None  # were of the weights before
                 self.step, self.measured_at = report.step, report.measured_at
                 self._note(report)
         if made is not None and self.step % self.film_every == 0:
@@ -137,6 +141,9 @@ class TrainingJob(Job):
             return
         self.measure()
         yield
+        if can_reach(self.task, self.model.config):
+            self.measure_reach()
+            yield
         self.find_needed()
         yield
         if self.task.kind == CLASSES:
@@ -146,6 +153,14 @@ class TrainingJob(Job):
     def measure(self) -> None:
         with self.looking() as model:
             self.record(evaluate(model, self.task))
+
+    def measure_reach(self) -> None:
+        """Measure inputs longer than those learned."""
+        found = []
+        for times, each in REACHED.items():
+            with self.looking() as model:
+                found.append(describe_reach(model, self.task, times, each))
+        self.reach = found
 
     def find_needed(self) -> None:
         """Find what the answers need most; not to the end where the run goes on or is left."""
@@ -227,6 +242,9 @@ class TrainingJob(Job):
         point = {"step": report.step, "loss": report.loss, "seconds": report.seconds}
         point["tokens_per_second"] = report.tokens_per_second
         point["validation"] = report.validation_exact_match if is_measured else None
+        if is_measured and can_reach(self.task, self.model.config):
+            beyond = describe_reach(self.model, self.task, *WATCHED)
+            point["beyond"] = beyond["right"] / beyond["examples"]
         self.points.append((time.monotonic(), point))
 
     def catch_up(self) -> None:
@@ -305,6 +323,8 @@ class TrainingJob(Job):
             "predictions_title": note.format(len(self.examples or ())),
             "baseline": describe_baseline(self.baseline),
             "needed": self.needed,
+            "reach": self.reach,
+            "beyond": describe_beyond(self.task) if self.task.reaches else None,
             **self.map,
         }
         return {
@@ -318,6 +338,25 @@ class TrainingJob(Job):
             "film_every": self.film_every,
             "held_out": describe_held_out(self.evaluation),
         }
+
+
+def largest_size(task: Task) -> int:
+    """The largest size that a task learns, as its form has it."""
+    return getattr(task, str(task.sizes[0].option))
+
+
+def describe_reach(model, task: Task, times: int, each: int) -> dict:
+    """How many inputs are right that are so many times as long as any learned: `each` of every kind."""
+    size = times * largest_size(task)
+    whole = pool_scores(list(measure_reach(model, task, size, each).values()))
+    return {"size": size, "right": round(whole.exact_match * whole.examples), "examples": whole.examples}
+
+
+def describe_beyond(task: Task) -> dict:
+    """The largest size that is learned, the longer one that is watched, and what both are counted in."""
+    learned = largest_size(task)
+    unit = task.size_name if task.size_name == "digits" else "symbols"
+    return {"learned": learned, "watched": WATCHED[0] * learned, "unit": unit}
 
 
 def describe_needed(needed: Needed, answers: list[dict] | None) -> dict:

@@ -210,6 +210,7 @@ declare namespace Board {
     seconds: number;
     tokens_per_second: number;
     validation: number | null;
+    beyond?: number | null;  // the share of longer inputs that are right, where they are watched
   }
 
   /** The probe's maps at a step; predictions only where they changed. */
@@ -228,6 +229,8 @@ declare namespace Board {
     purpose: string;  // behind "This model should"
     kind_of_task: string;
     needed: NeededPart | null;  // once it was measured
+    beyond: { learned: number; watched: number; unit: string } | null;  // largest sizes, where longer ones are watched
+    reach: { size: number; right: number; examples: number }[] | null;  // longer inputs that are right, once measured
     total_steps: number;
     predictions_name: string;
     predictions_title: string;

@@ -52,7 +52,7 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
             pad_token_id=PAD,
             bos_token_id=START,
             eos_token_id=END,
-            max_new_tokens=task.max_target_tokens,
+            max_new_tokens=task.longest_answer,
             **start,
         )
     return model
@@ -106,6 +106,8 @@ def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
     }
     if not architecture.family.is_recurrent:
         fields["max_position_embeddings"] = task.max_position_embeddings
+        if task.run_symbols:
+            fields["run_token_ids"] = task.ids(*task.run_symbols)
     if task.kind == CLASSES:
         names = dict(enumerate(task.classes))
         return {**fields, "id2label": names, "label2id": {name: index for index, name in names.items()}}

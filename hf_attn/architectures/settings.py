@@ -22,7 +22,7 @@ from hf_attn.utils.text import shorten
 PRESET = "preset"
 LARGEST_FILE = 5 * 2**20  # bytes of settings
 # the vocabulary is the task's, and so are the special tokens
-_GIVEN_BY_TASK = {"vocab_size", "is_encoder_decoder", "use_cache"}
+_GIVEN_BY_TASK = {"vocab_size", "is_encoder_decoder", "use_cache", "run_token_ids"}
 
 
 def parse_setting(text: str) -> tuple[str, object]:

@@ -55,7 +55,9 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         metadata=_metadata(name, task, training).to_yaml().strip(),
         summary=_summary(task, training),
         auto_head=family.auto_head,
-        last_line=LAST_LINES[family.auto_head],
+        last_line=LAST_LINES[family.auto_head].replace(
+            "True))", "True)[::-1])" if task.is_reversed else "True))"
+        ),
         task=task,
         training=training,
         write_percent=write_percent,
@@ -71,6 +73,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         map_file=MAP,
         rows=_result_rows(results) if results else [],
         search=training.get("search"),
+        reach=training.get("reach"),
         find_worst=find_worst,
         write_cell=write_cell,
         write_score=write_score,

@@ -7,6 +7,7 @@ from hf_attn.checkpoints.model_card import build_card, find_largest, find_worst_
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.training_record import (
     describe_model,
+    describe_reach,
     describe_results,
     describe_search,
     find_versions,
@@ -16,6 +17,7 @@ from hf_attn.checkpoints.validate import CONFIG, LARGEST_JSON, TRAINING, WEIGHTS
 from hf_attn.evaluation.baselines import measure_beside
 from hf_attn.evaluation.failure_search import HELD_OUT_TRIED, look_for_failures
 from hf_attn.evaluation.metrics import evaluate
+from hf_attn.evaluation.reach import can_reach
 from hf_attn.tasks import TASKS
 from hf_attn.tasks.base import TEXT
 from hf_attn.utils.atomic_write import write_file
@@ -41,6 +43,7 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
         "results": describe_results(task, evaluate(model, task), measure_beside(task)),
         **describe_model(model, task),
         "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
+        **({"reach": describe_reach(model, task)} if can_reach(task, model.config) else {}),
         "map": None if worked_map is None else worked_map.describe(),
     }
     before = checkpoint.training

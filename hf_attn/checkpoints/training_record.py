@@ -12,11 +12,13 @@ from transformers import PreTrainedModel
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.failure_search import Search
 from hf_attn.evaluation.metrics import Evaluation, Score, describe_interval, predict
+from hf_attn.evaluation.reach import measure_reach
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 CURVE_POINTS = 200  # of a run's reports, at most
 KEPT_FAILURES = 20
+TIMES, REACH_TRIED = (2, 5, 10, 20), 50  # as long as the longest learned; inputs of each kind
 KEPT_OF_SEARCH, KEPT_OF_PATTERN = 8, 2
 
 
@@ -107,6 +109,18 @@ def describe_search(search: Search) -> dict:
             for name, pattern in search.patterns.items()
         },
         "failures": _describe_failures(search.held_out.failures, KEPT_OF_SEARCH),
+    }
+
+
+def describe_reach(model: PreTrainedModel, task: Task) -> dict:
+    """Figures by kind for inputs so many times as long as the longest learned, as TIMES says: {size: …}."""
+    longest = getattr(task, str(task.sizes[0].option))
+    return {
+        str(times * longest): {
+            kind: _describe_share(score)
+            for kind, score in measure_reach(model, task, times * longest, REACH_TRIED).items()
+        }
+        for times in TIMES
     }
 
 

@@ -31,6 +31,14 @@ def experiment(
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of seeds, counting up from --seed.")
     ] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Setting of the experiment, as test=20,50; may be repeated. A wrong key lists all.",
+        ),
+    ] = None,
     threads: Annotated[int | None, THREADS] = None,
     output_dir: Annotated[
         Path | None, typer.Option(help=f"Folder for {ROWS}, the figure and the verdicts.")
@@ -44,19 +52,21 @@ def experiment(
     """
     import torch
 
+    from hf_attn.architectures.settings import merge_settings
     from hf_attn.experiments import EXPERIMENTS, find_experiment
+    from hf_attn.experiments.base import resize
 
     if name is None:
         _list(EXPERIMENTS, as_json)
         return
     with wrong_use():
         chosen = find_experiment(name)
+        sizes = resize(chosen.full if full else chosen.sizes, merge_settings(settings or ()))
     if output_dir is not None:
         _prepare(output_dir)
     torch.set_num_threads(threads or 1)
     started = time.perf_counter()
     rows: list[Row] = []
-    sizes = chosen.full if full else chosen.sizes
     try:
         with _show_progress(name, seeds * chosen.count(sizes), output_dir, as_json) as show:
             for row_seed in range(seed, seed + seeds):

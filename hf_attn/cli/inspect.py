@@ -135,7 +135,7 @@ def generate(
             loaded.model,
             torch.tensor([source]),
             strategy,
-            max_new_tokens=learned.max_target_tokens,
+            max_new_tokens=learned.longest_answer,
             **settings,
         )
         prediction, words = learned.decode(written.ids), learned.stand_ins(text)

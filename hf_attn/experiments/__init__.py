@@ -1,12 +1,12 @@
 """Experiments on attention: one module each. A new one is a module here and a line in EXPERIMENTS."""
 
 from hf_attn.experiments import (
-    addition_digits,
     beam_width,
     bottleneck,
     gradients,
     ngrams,
     position_extrapolation,
+    reach,
     reversal,
     rnn_vs_attention_time,
     word_order,
@@ -23,7 +23,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "timing": rnn_vs_attention_time.EXPERIMENT,
     "ngrams": ngrams.EXPERIMENT,
     "positions": position_extrapolation.EXPERIMENT,
-    "digits": addition_digits.EXPERIMENT,
+    "reach": reach.EXPERIMENT,
     "words": deciding_words.EXPERIMENT,
 }
 

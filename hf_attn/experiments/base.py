@@ -2,7 +2,8 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import Score, evaluate
+from hf_attn.models.config_checks import show_value
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.device import build_accelerator
@@ -19,6 +21,13 @@ from hf_attn.training.loop import Report, train
 from hf_attn.viz.draw_chart import Chart
 
 Row = dict[str, Any]  # flat: names to numbers and words
+# fields of an experiment's sizes that may be set: type → (kind of each value, an example)
+SETTABLE: Mapping[object, tuple[type, str]] = {
+    int: (int, "20"),
+    str: (str, "copy"),
+    tuple[int, ...]: (int, "20,50"),
+    tuple[str, ...]: (str, "alibi,none"),
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,36 @@ class Experiment:
     run: Callable[[Any, int], Iterator[Row]]  # measures at a size with a seed, row by row
     judge: Callable[[Sequence[Row]], tuple[Finding, ...]]  # what the rows of one or more seeds say
     draw: Callable[[Sequence[Row]], Chart]  # their picture
+
+
+def resize(sizes: Any, settings: Mapping[str, object]) -> Any:
+    """An experiment's sizes with some of its fields set: whole numbers, words, and lists of either.
+
+    A list may be text with commas between, as the command line has it: {"test": "20,50", "task": "copy"}.
+
+    Raises:
+        ValueError: there is no such field, or its value is not of its kind.
+    """
+    kinds = {name: kind for name, kind in typing.get_type_hints(type(sizes)).items() if kind in SETTABLE}
+    changes: dict[str, object] = {}
+    for name, value in settings.items():
+        if name not in kinds:
+            known = f"choose {', '.join(kinds)}" if kinds else "it has none"
+            raise ValueError(f"This experiment has no setting {name!r}; {known}.")
+        kind, example = SETTABLE[kinds[name]]
+        is_list = kinds[name] not in (int, str)
+        parts = value.split(",") if is_list and isinstance(value, str) else value
+        given = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+        try:
+            read = tuple(one.strip() if kind is str else int(one) for one in map(str, given))
+        except ValueError as error:
+            raise ValueError(
+                f"{name}={show_value(value)} is not understood; write {name}={example}."
+            ) from error
+        if kind is int and min(map(int, read)) < 1:
+            raise ValueError(f"{name}={show_value(value)} must be at least 1, for example {name}={example}.")
+        changes[name] = read if is_list else read[0]
+    return dataclasses.replace(sizes, **changes)
 
 
 def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tasks learned at small sizes and measured at larger ones: what `positions` and `digits` share.
+"""Tasks learned at small sizes and measured at larger ones: what `positions` and the app's length test share.
 
 A model has as many positions as the sizes that it learns need, so that beyond is beyond: a learned table
 refuses longer sequences, a formula goes on.
@@ -68,8 +68,8 @@ class LengthTest:
         trained: largest size that is learned: symbols, or digits of an addend.
         tested: the sizes that are measured, each by itself.
         steps: of training; those of RECIPES where None.
-        own_width: whether an addition's numbers are only as wide as the largest of that size, so that the
-            sequence grows too; else all are as wide as the largest that is tested.
+
+    An addition's numbers are all as wide as the largest that is tested.
 
     Raises:
         ValueError: another task, or nothing to measure.
@@ -79,7 +79,6 @@ class LengthTest:
     trained: int
     tested: tuple[int, ...]
     steps: int | None = None
-    own_width: bool = False
 
     def __post_init__(self) -> None:
         check_choice("task", self.task, LEARNED)
@@ -104,8 +103,6 @@ class LengthTest:
         return SYMBOLS[self.task](min_length=size, max_length=size)
 
     def _add(self, digits: int) -> Addition:
-        if self.own_width:
-            return Addition(digits=digits)
         width = max(self.trained, *self.tested)
         return PaddedAddition(digits=width, max_addend=10**digits - 1)
 

@@ -250,6 +250,7 @@ class LeanDecoder(IncrementalDecoder):
         self.vocabulary, self.final_norm = stack.embed_tokens.weight, stack.final_norm
         self.head = model.lm_head.weight, model.lm_head.bias
         memory = None if self.is_decoder_only else self.memory.last_hidden_state
+        self.source_places = None if self.is_decoder_only else self.memory.get("source_places")  # [B, S, n]
         self.layers = [LeanLayer(layer, len(input_ids), memory) for layer in stack.layers]
         self.memory = None  # its keys and values are in the layers
         self.prompt_length = self.length = 0  # tokens of the prompt; tokens read so far
@@ -277,6 +278,12 @@ class LeanDecoder(IncrementalDecoder):
         else:
             states, rotation, mask = self._place(token)
         memory_mask = None if self.mask is None or self.is_decoder_only else self.mask.bool()[:, None, None]
+        if self.source_places is not None:
+            here = token.new_full((len(token), 1), self.length)
+            bias = self.positions.memory_bias(here, self.source_places)
+            if bias is not None:
+                bias = bias.to(states.dtype)
+                memory_mask = bias if memory_mask is None else bias.masked_fill(~memory_mask, float("-inf"))
         for layer in self.layers:
             layer.grow_cache(self.length + 1)
             states = layer.read(states, self.length, rotation, mask, memory_mask)
@@ -328,5 +335,8 @@ class LeanDecoder(IncrementalDecoder):
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
         super().reorder_rows(rows)
+        rows = rows.to(self.prompt.device)
+        if self.source_places is not None:
+            self.source_places = self.source_places[rows]
         for layer in self.layers:
-            layer.reorder_rows(rows.to(self.prompt.device))
+            layer.reorder_rows(rows)

@@ -40,7 +40,14 @@ class AttnConfig(PreTrainedConfig):
         rope_theta: base of the rotary frequencies.
         position_scaling_factor: how many times longer than trained a sequence may be, for the interpolated
             and NTK-aware positions; None for as many times as each sequence needs.
-        relative_clip_distance: k, beyond which distances count as one: relative, t5_clipped, composite.
+        relative_clip_distance: k, beyond which distances count as one: relative, t5_clipped, composite,
+            significance, both_ends.
+        relative_bias_multiplier: c of significance and both_ends, how much what is learned of a distance
+            counts.
+        crowd_noise: highest δ of significance and both_ends, added in training to the scores of far keys.
+        position_offset: farthest that coupled and abacus move an example's places on in training.
+        run_token_ids: tokens that form runs, whose ends significance, both_ends, coupled and abacus count,
+            as digits form numbers; None for all that are not special.
         relative_attention_num_buckets: of t5.
         relative_attention_max_distance: of t5, from which on all distances share a bucket.
         position_kernel_size: K, how many neighbours a convolution reads, itself among them.
@@ -73,6 +80,10 @@ class AttnConfig(PreTrainedConfig):
     rope_theta: float | int = bounded(10000.0, 1e-6, 1e12)
     position_scaling_factor: float | int | None = bounded(None, 1.0, 1e6)
     relative_clip_distance: int = bounded(16, 1, 16_384)
+    relative_bias_multiplier: float | int = bounded(1.0, 1e-3, 1e3)
+    crowd_noise: float | int = bounded(0.0, 0.0, 100.0)
+    position_offset: int = bounded(0, 0, MOST_POSITIONS)
+    run_token_ids: list[int] | None = None
     relative_attention_num_buckets: int = bounded(32, 4, 16_384)
     relative_attention_max_distance: int = bounded(128, 3, MOST_POSITIONS)
     position_kernel_size: int = bounded(3, 1, 4_096)

@@ -125,13 +125,17 @@ class DecoderLayer(SelfAttentionLayer):
         position_bias=None,
         relative_vectors=None,
         all_states=None,
+        memory_bias=None,
         attention_mask=None,
         memory_mask=None,
         past_key_values=None,
         rotation=None,
         **kwargs,
     ) -> torch.Tensor:
-        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; cross-attention gets no positions."""
+        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D].
+
+        Of positions cross-attention gets `memory_bias`, [B, H, T, S], and no more.
+        """
         hidden_states = self.read_itself(
             hidden_states,
             all_states,
@@ -147,6 +151,7 @@ class DecoderLayer(SelfAttentionLayer):
             memory=memory,
             attention_mask=memory_mask,
             past_key_values=past_key_values,
+            position_bias=memory_bias,
             **kwargs,
         )
         hidden_states = self.cross_attn_residual.after(hidden_states, read)

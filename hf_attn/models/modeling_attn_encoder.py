@@ -1,5 +1,7 @@
 """The Transformer encoder, and a classifier on top of it."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from transformers.masking_utils import create_bidirectional_mask
@@ -26,6 +28,17 @@ class AttnEncoderPreTrainedModel(AttnPreTrainedModel):
     _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
 
 
+@dataclass
+class AttnEncoderOutput(BaseModelOutput):
+    """A BaseModelOutput, and the places that cross-attention reads.
+
+    Attributes:
+        source_places: [B or 1, S, n], where the position encoding counts in the text; else None.
+    """
+
+    source_places: torch.LongTensor | None = None
+
+
 class AttnEncoderModel(AttnEncoderPreTrainedModel):
     """Token embeddings and positions, then a stack of encoder layers (Vaswani et al. 2017, §3.1)."""
 
@@ -49,7 +62,7 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
         **kwargs,
-    ) -> BaseModelOutput:
+    ) -> AttnEncoderOutput:
         """Read a batch of sequences.
 
         Args:
@@ -61,7 +74,8 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
             **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
 
         Returns:
-            last_hidden_state [B, S, D]; on demand attentions ([B, H, S, S] a layer) and hidden_states.
+            last_hidden_state [B, S, D], source_places where there are any; on demand attentions
+            ([B, H, S, S] a layer) and hidden_states.
 
         Raises:
             ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
@@ -80,13 +94,17 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
                 attention_mask=attention_mask,
                 allow_is_bidirectional_skip=is_cheap_to_read(attention_mask),
             )
-        placed = place_tokens(self, inputs_embeds, position_ids, attention_mask, None)
+        places = self.positions.read_text(input_ids, position_ids)
+        placed = place_tokens(self, inputs_embeds, places, attention_mask, None)
         hidden_states = placed.hidden_states
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states, *placed.between, attention_mask=mask, rotation=placed.rotation, **kwargs
             )
-        return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
+        return AttnEncoderOutput(
+            last_hidden_state=self.final_norm(hidden_states),
+            source_places=places.expand(len(hidden_states), -1, -1) if self.positions.counts_text else None,
+        )
 
 
 class AttnEncoderForSequenceClassification(ClassifierMixin, AttnEncoderPreTrainedModel):

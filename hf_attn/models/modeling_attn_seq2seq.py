@@ -20,7 +20,7 @@ from .configuration_attn_seq2seq import AttnSeq2SeqConfig
 from .efficient_attention import EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, LMHeadMixin, ResizeBothTablesMixin
 from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
-from .modeling_attn_encoder import AttnEncoderModel
+from .modeling_attn_encoder import AttnEncoderModel, AttnEncoderOutput
 from .position_base import position_ids_from_mask
 from .position_cache import place_tokens
 from .positions import POSITION_TYPES
@@ -51,6 +51,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         self.positions = POSITION_TYPES[config.position_type](config, is_causal=True)
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.decoder_layers)])
         self.final_norm = build_final_norm(config)
+        self.counts_text = self.positions.counts_text
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -65,10 +66,14 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
+        source_places: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """[B, T] ids after those in the cache → states [B, T, D], reading memory [B, S, D]."""
+        """[B, T] ids after those in the cache → states [B, T, D], reading memory [B, S, D].
+
+        `source_places` are the encoder's, where the position encoding counts in the text.
+        """
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(
                 DynamicCache(config=self.config), DynamicCache(config=self.config)
@@ -96,6 +101,17 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             encoder_hidden_states=encoder_hidden_states,
             allow_is_bidirectional_skip=is_cheap_to_read(encoder_attention_mask),
         )
+        memory_bias = None
+        if self.positions.counts_text:
+            if source_places is None:
+                raise ValueError(
+                    "encoder_outputs lack source_places, and "
+                    f"position_type={self.config.position_type!r} reads them: give what the model's own "
+                    "encoder returns, whole."
+                )
+            places = self.positions.place_steps(places.expand(len(inputs_embeds), -1), source_places)
+            memory_bias = self.positions.memory_bias(places, source_places)  # [B, H, T, S] or None
+            memory_bias = None if memory_bias is None else memory_bias.to(inputs_embeds.dtype)
         placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
         hidden_states, all_states = placed.hidden_states, placed.all_states
         for layer in self.layers:
@@ -104,6 +120,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
                 encoder_hidden_states,
                 *placed.between,
                 all_states,
+                memory_bias,
                 attention_mask=mask,
                 memory_mask=memory_mask,
                 past_key_values=past_key_values,
@@ -168,6 +185,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             position_ids=decoder_position_ids,
+            source_places=encoder_outputs.get("source_places"),
             use_cache=use_cache,
             **kwargs,
         )
@@ -180,7 +198,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             )
         if isinstance(encoder_outputs, BaseModelOutput):
             return encoder_outputs
-        return BaseModelOutput(*encoder_outputs[:3])
+        return AttnEncoderOutput(*encoder_outputs[:4])
 
 
 class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedModel, GenerationMixin):

@@ -33,6 +33,7 @@ class Positions(nn.Module):
         reads_neighbours: whether `forward` reads other tokens than its own: it then gets those in the cache
             too.
         biases_scores: whether `score_terms` gives something.
+        counts_text: whether an encoder's places are read off its text, and go to the decoder with its output.
         needs_weights: whether the attention weights themselves are needed, which only the eager kernel forms.
 
     Args:
@@ -48,6 +49,7 @@ class Positions(nn.Module):
     extrapolates = True
     reads_neighbours = False
     biases_scores = False
+    counts_text = False
     needs_weights = False
 
     def __init__(self, config, is_causal: bool = False):
@@ -57,6 +59,15 @@ class Positions(nn.Module):
     @classmethod
     def check_config(cls, config) -> None:
         """Refuse sizes that the encoding cannot work with, with a ValueError that says what to choose."""
+
+    def read_text(self, input_ids: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
+        """Return where an encoder's tokens stand, [B, S] or [B, S, n], to be given to the other methods.
+
+        Args:
+            input_ids: [B, S]; None where embeddings are given.
+            position_ids: [B or 1, S], counted in the row: what is returned here.
+        """
+        return position_ids
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Return the embeddings as they are: [B, T, D] at [B, T] or [1, T] positions → [B, T, D].
@@ -80,6 +91,14 @@ class Positions(nn.Module):
             vectors: [2, B, T, S, Dh], added to each key and to each value; or None.
         """
         return None, None
+
+    def place_steps(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor:
+        """Return where a decoder's steps, [B, T], stand beside a source's places, [B, S, n]: [B, T]."""
+        return position_ids
+
+    def memory_bias(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor | None:
+        """Return what cross-attention adds to the scores of steps [B, T] and places [B, S, n]: nothing."""
+        return None
 
     def check_length(self, length: int, past_length: int, position_ids: torch.Tensor | None = None) -> None:
         """Refuse a sequence, of `length` tokens with those in the cache, that lacks positions: ValueError.

@@ -59,6 +59,8 @@ def place_tokens(
         return PositionedInputs(all_states[:, newest], all_states=None if cache is None else all_states)
     between = (None, None)
     if positions.biases_scores:
+        if stack.training and stack.config.crowd_noise:  # one for each row
+            position_ids = position_ids.expand(len(embeddings), *position_ids.shape[1:])
         key_positions = find_key_positions(position_ids, attention_mask, cache)
         bias, vectors = positions.score_terms(position_ids, key_positions)
         if bias is not None:  # flex attention looks a row up by its number

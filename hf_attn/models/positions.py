@@ -21,6 +21,7 @@ from .position_contextual import (
 )
 from .position_relative import ALiBiPositions, ClippedBias, CompositePositions, RelativePositions, T5Bias
 from .position_rotary import RotaryInterpolatedPositions, RotaryNTKPositions, RotaryPositions
+from .position_runs import AbacusPositions, BothEndsBias, CoupledPositions, SignificanceBias
 
 POSITION_TYPES: dict[str, type[Positions]] = {
     "none": Positions,
@@ -42,4 +43,8 @@ POSITION_TYPES: dict[str, type[Positions]] = {
     "complex": ComplexPositions,
     "composite": CompositePositions,
     "dynamic": DynamicPositions,
+    "significance": SignificanceBias,
+    "both_ends": BothEndsBias,
+    "coupled": CoupledPositions,
+    "abacus": AbacusPositions,
 }

@@ -10,6 +10,7 @@ from hf_attn.tasks.base import Task, Verdict, options_of
 from hf_attn.tasks.batch import Batch
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.addition import Addition
+from hf_attn.tasks.synthetic.arithmetic import Arithmetic
 from hf_attn.tasks.synthetic.brackets import Brackets
 from hf_attn.tasks.synthetic.copying import Copying
 from hf_attn.tasks.synthetic.modular_addition import ModularAddition
@@ -34,6 +35,7 @@ TASKS: dict[str, type[Task]] = {
     "reverse": Reversing,
     "sort": Sorting,
     "addition": Addition,
+    "arithmetic": Arithmetic,
     "parser": Parsing,
     "dates": Dates,
     "recall": Recall,

@@ -107,6 +107,9 @@ class Task(ABC):
     units: ClassVar[str] = ""  # what is judged, in the plural, where it is not the kind's own
     groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
+    is_reversed: ClassVar[bool] = False  # a target's last symbol is written first
+    reaches: ClassVar[bool] = False  # whether `beyond` has inputs longer than any learned
+    run_symbols: ClassVar[tuple[str, ...]] = ()  # that form numbers; empty where all symbols form one run
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
     sizes: ClassVar[tuple[SizeChoice, ...]] = ()  # what a form offers
@@ -165,6 +168,11 @@ class Task(ABC):
     @abstractmethod
     def max_target_tokens(self) -> int:
         """Longest target, `</s>` included."""
+
+    @property
+    def longest_answer(self) -> int:
+        """Most tokens of an answer where more may be asked for than was trained, `</s>` included."""
+        return self.max_target_tokens
 
     @property
     @abstractmethod
@@ -274,6 +282,13 @@ class Task(ABC):
         answer where `answer` cannot compute it. What the options do not allow may be refused or left out.
         """
         return {}
+
+    def beyond(self, size: int, n: int, seed: int = 0) -> Mapping[str, Batch]:  # noqa: ARG002
+        """Draw n inputs of each kind of a size that may be larger than any learned; kind → examples.
+
+        ValueError where the task has none.
+        """
+        raise ValueError(f"Task {self.name!r} has no inputs longer than those it learns: measure its own.")
 
     @property
     def recurrent_recipe(self) -> Recipe:

@@ -75,6 +75,31 @@ SMALL_TRANSFORMER: Mapping[str, object] = {
     "num_attention_heads": 4,
 }
 
+# Learned on short inputs, right on long ones: one layer a side, places counted from both ends of each run of
+# symbols, and noise on far ones.
+REACHING = Recipe(
+    {
+        **SMALL_TRANSFORMER,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "position_type": "both_ends",
+        "relative_clip_distance": 3,
+        "relative_bias_multiplier": 40,
+        "crowd_noise": 4.0,
+        "zero_init_residual": False,
+        "position_initializer_range": 0.0,
+        "use_bias": True,
+    },
+    steps=2000,
+    batch_size=64,
+    learning_rate=2e-3,
+    betas=(0.9, 0.99),
+    warmup_steps=100,
+    decay_fraction=1.0,
+    report_every=20,
+    evaluate_every=100,
+)
+
 # Where to begin with a recurrent model, for tasks that say nothing better.
 RECURRENT = Recipe(
     {"hidden_size": 128, "attention_size": 64, "bidirectional": True},

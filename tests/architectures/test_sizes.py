@@ -41,7 +41,7 @@ CONFIGS = [AttnSeq2SeqConfig, AttnDecoderConfig, AttnEncoderConfig, RecurrentCon
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="limits and measures by /proc")
 # what another option must be for one at its end to be allowed
 BESIDE = {
-    ("copy", "min_length"): {"max_length": 64},
+    ("copy", "min_length"): {"max_length": 1000},
     ("copy", "max_length"): {"min_length": 1},
     ("sort", "smallest"): {"largest": 99},
     ("sort", "largest"): {"smallest": 0},
@@ -197,7 +197,7 @@ def test_the_largest_that_is_allowed_is_built_at_once_and_within_the_limit(outco
     assert len(allowed) > 12
     for name, (outcome, said, seconds) in allowed.items():
         assert outcome == 0, (name, outcome, said)
-        assert seconds < 5, (name, seconds)
+        assert seconds < 20, (name, seconds)
 
 
 # ---------------------------------------------------------------- counted before it is built

@@ -12,7 +12,9 @@ from demos.jobs.probe import read_map
 from demos.jobs.training_job import TrainingJob, show_untrained
 from demos.tabs.train import form
 from demos.ui import boards
+from hf_attn import load_checkpoint
 from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import TASKS
 from hf_attn.tasks.splits import VALIDATION
@@ -38,7 +40,8 @@ DRAW = """value => {
     element.remove();
     return [seen, after];
 }"""
-SLOW = ("topics", "phrases", "text", "pronunciation")  # they read much, or have many heads to try
+# they read much, have many heads to try, or are measured on long inputs
+SLOW = ("topics", "phrases", "text", "pronunciation", "arithmetic")
 LABELS = [
     pytest.param(label, marks=[pytest.mark.slow] if name in SLOW else [])
     for label, (name, *_) in task_choices().items()
@@ -119,6 +122,26 @@ def test_of_a_run_that_learned_nothing_nothing_is_asked_and_no_work_is_said_to_b
     seen, _ = tell(page, job.to_message(whole=True))
     assert "It needs more" in seen["headline"]
     assert "share the work" not in seen["headline"]
+
+
+def test_how_far_a_run_reaches_is_drawn_as_it_grows_and_said_at_its_end(page, monkeypatch):
+    monkeypatch.setattr(training_job, "REACHED", {2: 1, 4: 5})
+    monkeypatch.setattr(training_job, "WATCHED", (4, 2))
+    job = train("Long arithmetic", steps="2")
+    watched = [point["beyond"] for _, point in job.points if point["validation"] is not None]
+    assert watched == [0.0] * len(watched)
+    assert job.reach == [{"size": 20, "right": 0, "examples": 4}, {"size": 40, "right": 0, "examples": 20}]
+    seen, _ = tell(page, job.to_message(whole=True))
+    assert "Learned on at most" not in seen["headline"], "it has not learned"
+    job.model.load_state_dict(load_checkpoint(BUNDLED / "attn-addition-long").model.state_dict())
+    job.measure()
+    job.measure_reach()
+    seen, _ = tell(page, job.to_message(whole=True))
+    assert "100 % right" in seen["headline"]
+    assert "Learned on at most 10 digits; right on 20 of 20 with 40 digits." in seen["headline"]
+    plain = train("Copy", steps="2").to_message(whole=True)
+    assert plain["meta"]["reach"] is None
+    assert not any("beyond" in point for point in plain["points"])
 
 
 def test_what_is_needed_is_not_said_of_a_run_that_goes_on_meanwhile(monkeypatch):

@@ -93,7 +93,7 @@ def test_a_task_that_does_not_exist_is_refused_before_transformers_is_imported()
         ("train copy --set vocab_size=9", "There is no setting 'vocab_size'"),
         ("train copy --set max_length=long", "max_length"),
         ("train copy --set max_length=true", "max_length"),
-        ("train copy --set max_length=99", "64"),
+        ("train copy --set max_length=9999", "1,000"),
         ("train copy --set batch_size=0", "batch_size=0"),
         ("train copy --set learning_rate=fast", "learning_rate"),
         ("train copy --set hidden_size=33", "multiple of 2"),

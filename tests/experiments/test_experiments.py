@@ -12,7 +12,6 @@ import torch
 
 from hf_attn.experiments import (
     EXPERIMENTS,
-    addition_digits,
     beam_width,
     bottleneck,
     find_experiment,
@@ -20,11 +19,12 @@ from hf_attn.experiments import (
     ngrams,
     over_seeds,
     position_extrapolation,
+    reach,
     reversal,
     rnn_vs_attention_time,
     word_order,
 )
-from hf_attn.experiments.base import learn, mean_of, with_parameters
+from hf_attn.experiments.base import learn, mean_of, resize, with_parameters
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.words import deciding_words
 from hf_attn.generation.generate import generate_answer
@@ -69,7 +69,7 @@ def tiny(tmp_path_factory):
             ("none", "learned"), (LengthTest("copy", 3, (4,), steps=2),), examples=20
         ),
         "words": deciding_words.Sizes(steps=2, batch_size=4, contexts=(1,), counted=200, passages=60),
-        "digits": addition_digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
+        "reach": reach.Sizes(train=2, test=(3,), models=("both_ends", "none"), steps=2, examples=5),
     }
 
 
@@ -455,3 +455,32 @@ def test_ctrl_c_leaves_the_rows_written_so_far(tmp_path):
     assert len(kept) < gradients.EXPERIMENT.count(gradients.EXPERIMENT.sizes)
     assert re.search(r"Stopped after \d+ rows; they are in \S+rows\.jsonl", " ".join(errors.split())), errors
     assert [path.name for path in folder.iterdir()] == ["rows.jsonl"]
+
+
+# Settings
+
+
+def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
+    sizes = resize(reach.Sizes(), {"task": "copy", "train": 5, "test": "20, 50", "models": ["none"]})
+    assert sizes == reach.Sizes("copy", 5, (20, 50), ("none",))
+    assert resize(reach.Sizes(), {"test": 7}).test == (7,)
+    for settings, sentence in (
+        ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, examples"),
+        ({"test": "20,a"}, "test='20,a' is not understood; write test=20,50"),
+        ({"steps": 0}, "steps=0 must be at least 1"),
+        ({"task": "division"}, "task='division' is not known; choose one of addition, "),
+        ({"models": "rope"}, "models='rope' is not known; choose one of both_ends, "),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            resize(reach.Sizes(), settings)
+
+
+def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():
+    row = {"task": "addition", "model": "both_ends", "seed": 0}
+    kinds = {"same lengths": 1.0, "nines": 0.98}
+    rows = [{**row, "size": 10, "kind": "held-out", "exact_match": 1.0}]
+    rows += [{**row, "size": 50, "kind": kind, "exact_match": share} for kind, share in kinds.items()]
+    (finding,) = reach.judge(rows)
+    assert (finding.holds, "50: 0.980" in finding.measured) == (False, True)
+    (finding,) = reach.judge(rows[:2])
+    assert finding.holds

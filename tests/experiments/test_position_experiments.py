@@ -7,12 +7,11 @@ import torch
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import predict
-from hf_attn.experiments import addition_digits, position_extrapolation
+from hf_attn.experiments import position_extrapolation
 from hf_attn.experiments.length_generalization import (
     ADDITION,
     CANNOT,
     LengthTest,
-    PaddedAddition,
     explain_refusal,
     measure_size,
     run_length_test,
@@ -20,11 +19,9 @@ from hf_attn.experiments.length_generalization import (
 )
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.batch import IGNORED
-from hf_attn.tasks.synthetic.addition import Addition
 
 COPY = LengthTest("copy", 4, (3, 4, 5, 8), steps=4)
 ADD = LengthTest(ADDITION, 2, (1, 2, 3), steps=4)
-OWN_WIDTH = LengthTest(ADDITION, 1, (1, 2), steps=2, own_width=True)
 
 
 def untrained(growth, position_type):
@@ -34,7 +31,7 @@ def untrained(growth, position_type):
 # What is learned and what is measured
 
 
-@pytest.mark.parametrize("growth", [COPY, ADD, OWN_WIDTH], ids=["copy", "padded", "own width"])
+@pytest.mark.parametrize("growth", [COPY, ADD], ids=["copy", "addition"])
 def test_a_size_is_measured_in_the_symbols_that_were_learned(growth):
     for size in growth.tested:
         task = growth.sized(size)
@@ -61,12 +58,6 @@ def test_no_held_out_sum_is_drawn_in_training_at_any_size():
     held_out = {tuple(row) for row in ADD.sized(2).held_out(300).input_ids.tolist()}
     drawn = ADD.learned().sample(torch.Generator().manual_seed(1), 3000).input_ids.tolist()
     assert held_out.isdisjoint(map(tuple, drawn))
-
-
-def test_an_addition_of_its_own_width_grows_with_its_numbers():
-    assert OWN_WIDTH.learned() == Addition(digits=1)
-    assert not isinstance(OWN_WIDTH.sized(2), PaddedAddition)
-    assert OWN_WIDTH.sized(2).max_position_embeddings > OWN_WIDTH.learned().max_position_embeddings
 
 
 @pytest.mark.parametrize(
@@ -179,27 +170,6 @@ def test_positions_verdicts_follow_the_rows(rows):
         True,
         False,
     ]
-
-
-def test_digits_rows_and_verdicts_follow_what_is_measured():
-    formats = ((addition_digits.PADDED, ("learned",)), (addition_digits.OWN_WIDTH, ("learned", "alibi")))
-    sizes = addition_digits.Sizes(formats, (1, 2), longest=3, steps=2, examples=10)
-    rows = list(addition_digits.run(sizes, 0))
-    assert len(rows) == addition_digits.EXPERIMENT.count(sizes) == 3 * 2 * 3
-    refused = [row for row in rows if row["sums"] == CANNOT]
-    assert {(row["format"], row["position_type"]) for row in refused} == {
-        (addition_digits.OWN_WIDTH, "learned")
-    }
-    assert all(row["digits"] > row["trained"] for row in refused)
-    padded, cannot, alibi = addition_digits.judge(
-        [row if row["sums"] == CANNOT else {**row, "sums": 0.0} for row in rows]
-    )
-    assert [padded.holds, cannot.holds, alibi.holds] == [True, True, True]
-    assert "cannot even be read" in cannot.claim
-    padded, _, alibi = addition_digits.judge(
-        [row if row["sums"] == CANNOT else {**row, "sums": 1.0} for row in rows]
-    )
-    assert [padded.holds, alibi.holds] == [False, False]
 
 
 # Watched

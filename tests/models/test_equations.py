@@ -132,6 +132,10 @@ def sinusoid(place: int) -> torch.Tensor:
     return torch.tensor([math.cos(x) if i % 2 else math.sin(x) for i, x in enumerate(angles)])
 
 
+def learned(read: Reading):
+    return read.add(lambda _, row, t: read.module.weight[read.places[row][t]])
+
+
 def learned_interpolated(read: Reading, row: int, t: int):
     table, x = read.module.weight, read.places[row][t] / read.stretch(row, t)
     low = math.floor(x)
@@ -171,6 +175,11 @@ def t5(read: Reading):
 
 def t5_clipped(read: Reading):
     return read.score(lambda d: read.module.weight[read.clip(d)] / math.sqrt(read.queries.shape[-1]))
+
+
+def count_columns(read: Reading):
+    """Where a row is one run: its places are steps, and each count has a table."""
+    return read.score(lambda d: sum(table[read.clip(d)] for table in read.module.weight))
 
 
 def composite(read: Reading):
@@ -236,7 +245,7 @@ TWINS = {
     "none": lambda read: {},
     "index": lambda read: read.add(lambda _, row, t: float(read.places[row][t])),
     "sinusoidal": lambda read: read.add(lambda _, row, t: sinusoid(read.places[row][t])),
-    "learned": lambda read: read.add(lambda _, row, t: read.module.weight[read.places[row][t]]),
+    "learned": learned,
     "learned_interpolated": lambda read: read.add(learned_interpolated),
     "rotary": lambda read: read.turn(lambda row, t, i: read.places[row][t] * read.theta(i)),
     "rotary_interpolated": rotary_interpolated,
@@ -252,6 +261,12 @@ TWINS = {
     "complex": lambda read: read.add(complex_waves),
     "composite": composite,
     "dynamic": lambda read: read.add(dynamic),
+    "significance": count_columns,
+    "both_ends": count_columns,
+    **dict.fromkeys(
+        ("coupled", "abacus"),
+        lambda read: read.add(lambda _, row, t: read.module.weight[read.places[row][t]]),
+    ),
 }
 CONFIGS = {
     "seed": SEEDS, "is_causal": st.booleans(), "num_attention_heads": st.integers(1, 3),
@@ -281,8 +296,8 @@ def test_every_position_type_is_its_equation_token_by_token(name, config, rows, 
     ids = torch.tensor(
         [number(*row, length, PADDING_POSITION if module.reads_neighbours else 0) for row in rows]
     )
-    factor = 1 if name == "learned" else config["position_scaling_factor"]
-    if name.startswith("learned") and factor:  # these have an end
+    factor = 1 if name in ("learned", "coupled", "abacus") else config["position_scaling_factor"]
+    if name.startswith(("learned", "coupled", "abacus")) and factor:  # these have an end
         ids %= int(config["max_position_embeddings"] * factor)
     heads, asked = config["num_attention_heads"], min(asked, length)
     words = draw(generator, len(rows), length, WIDTH)

@@ -9,7 +9,7 @@ BUILDERS = {"encoder": build_encoder, "encoder-decoder": build_seq2seq, "decoder
 # What a model with this type sees does not change when every place is moved on by the same number.
 INVARIANT_TO_SHIFTS = {
     "none", "rotary", "rotary_interpolated", "rotary_ntk", "relative", "t5", "t5_clipped", "alibi",
-    "depthwise_convolution", "multiscale_convolution", "recurrent",
+    "depthwise_convolution", "multiscale_convolution", "recurrent", "significance", "both_ends",
 }  # fmt: skip
 STRETCHED = ("learned_interpolated", "rotary_interpolated", "rotary_ntk")
 

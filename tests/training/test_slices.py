@@ -161,9 +161,11 @@ def test_dropout_and_scheduled_sampling_draw_from_torchs_global_generators():
         Recipe(),
         Recipe({"dropout": 0.1}),
         Recipe({"attention_dropout": 0.1}),
+        Recipe({"crowd_noise": 4.0}),
+        Recipe({"position_offset": 9}),
         Recipe(teacher_forcing=0.9),
     )
-    assert [slicing.uses_global_rng(recipe) for recipe in recipes] == [False, True, True, True]
+    assert [slicing.uses_global_rng(recipe) for recipe in recipes] == [False, *[True] * 5]
 
 
 def test_the_time_left_is_that_of_the_steps_so_far(small):

@@ -17,11 +17,11 @@ const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = trainS
 /** What the panels draw.
     @typedef {{state: TrainState, meta: Partial<Board.TrainMeta>, step: number, last: number, following: boolean,
       layer: number, head: number, away: boolean, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
-      validation: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
+      validation: Curve, beyond: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
 
 const WIDE = 14; // columns of a map that stands beside the curves
 
-const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "validation"} */ key) =>
+const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "validation" | "beyond"} */ key) =>
   points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
 /** This head's weight on the known answer, from the maps where there are any. */
@@ -98,6 +98,7 @@ const train_board = (element, trigger = (_event, _detail) => {}) => {
       loss,
       smoothLoss: smooth(loss),
       validation: pairs(points, "validation"),
+      beyond: pairs(points, "beyond"),
       known: knownPoints(seen, layer, head),
       direct: directPoints(seen, layer, head),
       others,

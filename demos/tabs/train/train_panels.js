@@ -168,6 +168,12 @@ const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number
   return [{ name: `${baseline.name}, held out`, points, colour: "ink-3", dash: 2 }];
 };
 
+/** Longer inputs than any learned, where they are watched. */
+const beyondOf = (/** @type {TrainView} */ { beyond, meta }) =>
+  beyond.length
+    ? [{ name: `${count(meta.beyond.watched)} ${meta.beyond.unit}`, points: beyond, colour: "series-2", dash: 1 }]
+    : [];
+
 const curves = (host, go) => {
   const panel = el("section", "hf-panel hf-progress");
   const keys = el("div", "hf-keys");
@@ -201,8 +207,10 @@ const curves = (host, go) => {
     shareCurve[kind](name + "-validation");
   };
   const lines = () => [
-    ["step", "seconds", "loss", "validation"],
-    ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.validation ?? ""]),
+    ["step", "seconds", "loss", "validation", ...(view?.beyond.length ? ["longer inputs"] : [])],
+    ...(view?.state.points || []).map(p =>
+      [p.step, p.seconds ?? "", p.loss ?? "", p.validation ?? ""].concat(view.beyond.length ? [p.beyond ?? ""] : []),
+    ),
   ];
   const fill = takeAway(
     { footer, section: panel },
@@ -231,17 +239,17 @@ const curves = (host, go) => {
         ...others.map(o => ({ ...o, points: trainState.smooth(o.loss) })),
       ],
     });
-    const beside = besideOf(meta.baseline, x[1]);
+    const [beside, longer] = [besideOf(meta.baseline, x[1]), beyondOf(next)];
     shareCurve.update({
       x,
       cursor,
-      series: [...withRun(validation), ...others.map(o => ({ ...o, points: o.curve })), ...beside],
+      series: [...withRun(validation), ...longer, ...others.map(o => ({ ...o, points: o.curve })), ...beside],
     });
     lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
     shareChart.say(share(measuredAt(validation, step) ?? NaN));
     const unseen = meta.kind_of_task === "text" ? "unseen text" : "unseen inputs";
     shareChart.note([meta.metric, unseen].filter(Boolean).join(", "));
-    const laid = [...others, ...beside];
+    const laid = [...longer, ...others, ...beside];
     keys.hidden = !laid.length; // alone it needs no name
     keys.replaceChildren(
       curveKey("this run", "series-1", 0),

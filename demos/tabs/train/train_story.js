@@ -133,7 +133,16 @@ const atEnd = (/** @type {TrainView} */ view) => {
     const more = twice > MOST_STEPS ? "more steps" : `more: train ${count(twice)} steps`;
     return [first, ` It needs ${more}, or choose another learning rate. ${whereItLooks(view)}`];
   }
-  return [first, `${beside} ${whereItLooks(view)}`];
+  return [first, ...reached(view), `${beside} ${whereItLooks(view)}`];
+};
+
+/** How far it reaches, where that was measured: the longest first. @returns {Part[]} */
+const reached = (/** @type {TrainView} */ { meta }) => {
+  const longest = meta.reach?.at(-1);
+  if (!longest) return [];
+  const { learned, unit } = meta.beyond;
+  const all = `${count(longest.right)} of ${count(longest.examples)} with ${count(longest.size)} ${unit}`;
+  return [" Learned on at most ", `${count(learned)} ${unit}; `, ["b", `right on ${all}.`]];
 };
 
 const partName = (/** @type {Board.NeededPart} */ { layer, head }) =>

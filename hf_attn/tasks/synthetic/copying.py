@@ -2,17 +2,19 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, SpacedTask, WorkedExample, spaced
-from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
+from hf_attn.tasks.splits import HELD_OUT
 
+LONGEST = 1_000  # symbols: a hundred times what models of 10 are tried on
 # the size of “The Birth of Transformers”, which is small already
 COPIER: Mapping[str, object] = {
     **SMALL_TRANSFORMER,
@@ -31,17 +33,18 @@ class SymbolSequences(SpacedTask):
     """What copying and reversing share: sequences of symbols, read from their places.
 
     Args:
-        max_length: longest sequence, 1 to 64 symbols.
+        max_length: longest sequence, 1 to LONGEST symbols.
         min_length: shortest; equal to max_length for sequences of one length.
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
 
-    max_length: int = bounded(20, 1, 64)
-    min_length: int = bounded(1, 1, 64)
+    max_length: int = bounded(20, 1, LONGEST)
+    min_length: int = bounded(1, 1, LONGEST)
     num_symbols: int = bounded(19, 2, 10_000)
 
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
+    reaches = True
     sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 20),)
 
     def __post_init__(self) -> None:
@@ -49,7 +52,7 @@ class SymbolSequences(SpacedTask):
         if self.min_length > self.max_length:
             raise ValueError(
                 f"min_length={self.min_length} and max_length={self.max_length}: "
-                "choose 1 ≤ min_length ≤ max_length ≤ 64."
+                f"choose 1 ≤ min_length ≤ max_length ≤ {LONGEST}."
             )
 
     @property
@@ -93,6 +96,10 @@ class SymbolSequences(SpacedTask):
                 f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
                 f"{self.max_length}."
             )
+
+    def beyond(self, size: int, n: int, seed: int = 0) -> Mapping[str, Batch]:
+        """Draw n held-out sequences of so many symbols."""
+        return {HELD_OUT: replace(self, min_length=size, max_length=size).held_out(n, seed)}
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:
         """What repeats leaves a model little by which to know its place."""

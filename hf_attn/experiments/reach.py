@@ -1,0 +1,154 @@
+"""Learned on short inputs, measured on long ones: how far what was learned reaches, and what it owes to whom.
+
+Nothing is chosen by looking at long inputs: a run has a fixed number of steps. Long inputs are drawn by kinds
+(`Task.beyond`), and judged by Python's own integers.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from hf_attn.evaluation.metrics import Score, evaluate
+from hf_attn.evaluation.reach import measure_reach
+from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, points_of, settings_of
+from hf_attn.models.config_checks import check_choice
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.recipes import REACHING, Recipe
+from hf_attn.tasks.splits import HELD_OUT
+from hf_attn.tasks.synthetic.arithmetic import Arithmetic
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.viz.draw_chart import Chart
+
+LEARNABLE: Mapping[str, Callable[[int], Task]] = {  # name → the task up to a size
+    "addition": lambda size: Arithmetic(digits=size),
+    "addition of 3": lambda size: Arithmetic(digits=size, terms=3),
+    "addition of 4": lambda size: Arithmetic(digits=size, terms=4),
+    "addition of 5": lambda size: Arithmetic(digits=size, terms=5),
+    "subtraction": lambda size: Arithmetic("subtract", digits=size),
+    "multiplication": lambda size: Arithmetic("multiply", digits=size),
+    "copy": lambda size: Copying(size),
+    "reverse": lambda size: Reversing(size),
+}
+LEARNED: Mapping[str, object] = {"position_initializer_range": 1.0, "crowd_noise": 0.0}
+# what a model is given, beside the recipe's own: places, and the two things that let them carry far
+MODELS: Mapping[str, Mapping[str, object]] = {
+    "both_ends": {"position_type": "both_ends"},
+    "significance": {"position_type": "significance"},
+    "both_ends without noise": {"position_type": "both_ends", "crowd_noise": 0.0},
+    "both_ends with multiplier 1": {"position_type": "both_ends", "relative_bias_multiplier": 1.0},
+    **{
+        name: {"position_type": name, "max_position_embeddings": 512, "position_offset": 200, **LEARNED}
+        for name in ("coupled", "abacus")
+    },
+    "t5_clipped": {"position_type": "t5_clipped"},
+    **{name: {"position_type": name} for name in ("t5", "alibi", "rotary", "none")},
+}
+SURE = 0.99  # right: it reaches so far
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is trained and measured.
+
+    Attributes:
+        task: a name in LEARNABLE.
+        train: largest size that is learned: digits of a number, or symbols.
+        test: the sizes that are measured.
+        models: names in MODELS, one training each.
+        steps: of training.
+        examples: of each kind at each size.
+    """
+
+    task: str = "addition"
+    train: int = 10
+    test: tuple[int, ...] = (20, 50, 100, 200)
+    models: tuple[str, ...] = ("both_ends", "significance")
+    steps: int = REACHING.steps
+    examples: int = 50
+
+    def __post_init__(self) -> None:
+        check_choice("task", self.task, tuple(LEARNABLE))
+        for model in self.models:
+            check_choice("models", model, tuple(MODELS))
+
+
+def run(sizes: Sizes, seed: int) -> Iterator[Row]:
+    task = LEARNABLE[sizes.task](sizes.train)
+    for name in sizes.models:
+        model, seconds = learn(task, recipe_for(name, sizes.steps), seed)
+        told = {"steps": sizes.steps, "parameters": model.num_parameters(), "seconds": round(seconds, 1)}
+        for size in (sizes.train, *sizes.test):
+            for kind, score in measure_kinds(model, sizes, size, seed).items():
+                yield {
+                    "task": sizes.task,
+                    "model": name,
+                    "size": size,
+                    "kind": kind,
+                    "seed": seed,
+                    "exact_match": score.exact_match,
+                    "low": score.interval.low,
+                    "high": score.interval.high,
+                    "examples": score.examples,
+                    **told,
+                }
+
+
+def recipe_for(name: str, steps: int) -> Recipe:
+    """The recipe of a name in MODELS."""
+    return dataclasses.replace(REACHING, model={**REACHING.model, **MODELS[name]}, steps=steps)
+
+
+def measure_kinds(model: PreTrainedModel, sizes: Sizes, size: int, seed: int) -> dict[str, Score]:
+    """Scores by kind at one size; at the largest learned of what was held out."""
+    task = LEARNABLE[sizes.task](sizes.train)
+    if size == sizes.train:
+        return {HELD_OUT: evaluate(model, task, n=10 * sizes.examples).overall}
+    return measure_reach(model, task, size, sizes.examples, seed)
+
+
+def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
+    findings = []
+    for name in settings_of(rows, "model"):
+        line = {"model": name}
+        worst = {
+            size: min(
+                mean_of(rows, "exact_match", **line, size=size, kind=kind) for kind in kinds_at(rows, size)
+            )
+            for size in settings_of(rows, "size", **line)
+        }
+        reached = [size for size, share in worst.items() if share >= SURE]
+        figures = ", ".join(f"{size}: {share:.3f}" for size, share in worst.items())
+        findings.append(
+            Finding(
+                f"{name}: at the longest, {max(worst)}, {SURE:.0%} of every kind are right.",
+                max(worst) in reached,
+                f"the worst kind's share by size, {figures}",
+            )
+        )
+    return tuple(findings)
+
+
+def kinds_at(rows: Sequence[Row], size: int) -> list[str]:
+    """The kinds that were measured at a size."""
+    return settings_of(rows, "kind", size=size)
+
+
+def draw(rows: Sequence[Row]) -> Chart:
+    series = {name: points_of(rows, "size", "exact_match", model=name) for name in settings_of(rows, "model")}
+    return Chart("Right answers beyond the length trained", "size", "right, mean of all kinds", series)
+
+
+EXPERIMENT = Experiment(
+    title="Reach",
+    question="Learned on short inputs only: how many long ones are right?",
+    settings=("task", "model", "size", "kind"),
+    sizes=Sizes(),
+    full=Sizes(test=(20, 50, 100, 200, 500), models=tuple(MODELS), examples=100),
+    count=lambda sizes: len(sizes.models) * (1 + len(sizes.test) * (4 if "copy" not in sizes.task else 1)),
+    run=run,
+    judge=judge,
+    draw=draw,
+)

@@ -1,0 +1,1 @@
+../../hf_attn/models/configuration_attn_seq2seq.py

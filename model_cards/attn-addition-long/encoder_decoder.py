@@ -1,0 +1,1 @@
+../../hf_attn/models/encoder_decoder.py

@@ -1,0 +1,1 @@
+../../hf_attn/models/modeling_attn_encoder.py

@@ -1,0 +1,1 @@
+../../hf_attn/models/position_absolute.py

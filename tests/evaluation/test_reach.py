@@ -1,0 +1,65 @@
+"""Inputs longer than learned: what is measured is what is written, and judged by Python's integers."""
+
+import pytest
+import torch
+
+from hf_attn import load_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED
+from hf_attn.evaluation.metrics import exact_matches, predict
+from hf_attn.evaluation.reach import can_reach, measure_reach
+from hf_attn.generation.generate import generate_answer
+from hf_attn.tasks import build_task
+
+
+@pytest.fixture(scope="module")
+def adder():
+    """The bundled model that learned sums of at most 10 digits."""
+    return load_checkpoint(BUNDLED / "attn-addition-long")
+
+
+def test_sums_of_60_digits_are_right_of_a_model_that_learned_10(adder):
+    scores = measure_reach(adder.model, adder.task, 60, 6)
+    assert list(scores) == ["same lengths", "mixed lengths", "carry chains", "nines"]
+    assert [score.exact_match for score in scores.values()] == [1.0] * 4
+    assert [score.examples for score in scores.values()] == [6] * 4
+
+
+def test_what_is_measured_in_one_pass_is_what_is_written(adder, monkeypatch):
+    weight = adder.model.model.encoder.positions.weight
+    with torch.no_grad():
+        held = weight.clone()
+        weight += 0.02 * torch.randn(
+            weight.shape, generator=torch.Generator().manual_seed(0)
+        )  # some are wrong
+    try:
+        scores = measure_reach(adder.model, adder.task, 25, 8)
+        for kind, batch in adder.task.beyond(25, 8).items():
+            written = predict(adder.model, adder.task, batch, most=28)
+            assert scores[kind].exact_match == exact_matches(written, batch.labels).float().mean()
+        assert 0 < sum(score.exact_match for score in scores.values()) < 4
+    finally:
+        with torch.no_grad():
+            weight.copy_(held)
+
+
+def test_an_answer_may_be_longer_than_any_learned(adder):
+    source = f"{'9' * 120}+1"
+    written = generate_answer(adder.model, torch.tensor([adder.task.encode(source)]))
+    assert adder.task.decode(written.ids) == str(10**120)
+    beams = generate_answer(adder.model, torch.tensor([adder.task.encode(source)]), "beam", num_beams=2)
+    assert adder.task.decode(beams.ids) == str(10**120)
+
+
+def test_only_models_that_count_in_the_text_reach_and_only_where_there_is_more(adder):
+    assert can_reach(adder.task, adder.model.config)
+    assert can_reach(build_task("copy"), adder.model.config)
+    assert not can_reach(build_task("sort"), adder.model.config)
+    assert not can_reach(build_task("copy"), load_checkpoint(BUNDLED / "attn-copy").model.config)
+    assert not can_reach(build_task("copy"), load_checkpoint(BUNDLED / "lstm-reverse").model.config)
+    with pytest.raises(ValueError, match="Task 'sort' has no inputs longer than those it learns"):
+        measure_reach(adder.model, build_task("sort"), 50, 2)
+
+
+def test_longer_sequences_have_that_length_and_are_held_out():
+    (batch,) = build_task("copy", max_length=5).beyond(30, 7).values()
+    assert (batch.labels != -100).sum(1).tolist() == [31] * 7
