@@ -13,6 +13,7 @@ from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN, find_prediction
 from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
 from hf_attn.generation.decoders import is_decoder_only
+from hf_attn.generation.generate import most_tokens
 from hf_attn.hub.external_models import open_model
 from hf_attn.interpret.attention_maps import refuse_without_attention
 from hf_attn.interpret.model_inputs import read_ids
@@ -147,7 +148,7 @@ class LoadedModel:
             return self.model.generation_config.max_new_tokens or MOST_OTHER
         if self.kind == TEXT:
             return min(MOST_TEXT, positions - source_length + 1)
-        return positions - source_length + 1 if is_decoder_only(self.model) else positions
+        return most_tokens(self.model, source_length)
 
     def most_own(self, source_length: int) -> int:
         """How many tokens it writes where no target is given: a model without a task may never end."""

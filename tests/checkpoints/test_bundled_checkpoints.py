@@ -154,7 +154,9 @@ def test_each_card_s_snippet_answers_the_worked_example_where_hf_attn_is_not_ins
     snippets = {name: re.search(r"```python\n(.*?)```", card, re.DOTALL)[1] for name, card in cards.items()}
     for name, snippet in snippets.items():
         assert f'checkpoint = "{name}"' in snippet, "run in model_cards, the repository's id is its folder"
-    found = run_without_hf_attn(SNIPPETS, tmp_path, cwd=CARDS, snippets=snippets)
+    long = snippets["attn-addition-long"].replace("391+153", "7" * 90 + "+" + "8" * 90)
+    found = run_without_hf_attn(SNIPPETS, tmp_path, cwd=CARDS, snippets={**snippets, "long": long})
+    assert found["long"]["answer"] == str(int("7" * 90) + int("8" * 90)), "it learned at most 10 digits"
     example = build_task("sentences").worked_example  # a model of text repeats how it begins
     decided = f"{example.source} {example.target.split()[0]} "
     for name in NAMES:

@@ -53,6 +53,7 @@ def test_a_sum_turned_round_is_in_the_same_split_and_none_held_out_is_drawn():
     turned = {"+".join(reversed(source.split("+"))) for source in held_out}
     assert not (held_out | turned) & drawn
     assert {task.find_split(source) for source in turned} == {HELD_OUT}
+    assert task.find_split("1000+1") is None, "nobody draws it"
 
 
 @every_kind

@@ -213,6 +213,10 @@ class Arithmetic(Task):
             for end in range(width, 0, -KEY_DIGITS)
         ]
 
+    def find_split(self, source: str) -> str | None:
+        """The split of a source; None of numbers longer than any that are drawn."""
+        return super().find_split(source) if self.size_of(source) <= self.digits else None
+
     # Reading and writing
 
     def _read_numbers(self, text: str) -> list[str]:
