@@ -156,11 +156,12 @@ class TrainingJob(Job):
 
     def measure_reach(self) -> None:
         """Measure inputs longer than those learned."""
-        found = []
+        self.reach = []
         for times, each in REACHED.items():
+            if self.is_closed or times * largest_size(self.task) > self.task.longest_size:
+                break
             with self.looking() as model:
-                found.append(describe_reach(model, self.task, times, each))
-        self.reach = found
+                self.reach = [*self.reach, describe_reach(model, self.task, times, each)]
 
     def find_needed(self) -> None:
         """Find what the answers need most; not to the end where the run goes on or is left."""
@@ -324,7 +325,7 @@ class TrainingJob(Job):
             "baseline": describe_baseline(self.baseline),
             "needed": self.needed,
             "reach": self.reach,
-            "beyond": describe_beyond(self.task) if self.task.reaches else None,
+            "beyond": describe_beyond(self.task) if self.task.longest_size else None,
             **self.map,
         }
         return {
@@ -347,7 +348,7 @@ def largest_size(task: Task) -> int:
 
 def describe_reach(model, task: Task, times: int, each: int) -> dict:
     """How many inputs are right that are so many times as long as any learned: `each` of every kind."""
-    size = times * largest_size(task)
+    size = min(times * largest_size(task), task.longest_size)
     whole = pool_scores(list(measure_reach(model, task, size, each).values()))
     return {"size": size, "right": round(whole.exact_match * whole.examples), "examples": whole.examples}
 

@@ -220,6 +220,20 @@ declare namespace Board {
     predictions?: ExampleAnswer[];
   }
 
+  /** The largest size that is learned, and the longer one that is watched. */
+  interface Beyond {
+    learned: number;
+    watched: number;
+    unit: string;  // "digits", "symbols"
+  }
+
+  /** How many inputs of a size are right. */
+  interface Reached {
+    size: number;
+    right: number;
+    examples: number;
+  }
+
   /** What every message of a run repeats; the map's part comes once there is a model. */
   interface TrainMeta {
     task: string;
@@ -229,8 +243,8 @@ declare namespace Board {
     purpose: string;  // behind "This model should"
     kind_of_task: string;
     needed: NeededPart | null;  // once it was measured
-    beyond: { learned: number; watched: number; unit: string } | null;  // largest sizes, where longer ones are watched
-    reach: { size: number; right: number; examples: number }[] | null;  // longer inputs that are right, once measured
+    beyond: Beyond | null;  // of a task that has longer inputs than are learned
+    reach: Reached[] | null;  // how many of those are right, once measured
     total_steps: number;
     predictions_name: string;
     predictions_title: string;

@@ -48,11 +48,12 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
         model = model_class(config)
     if task.kind != CLASSES:
         start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
+        has_no_end = config.is_encoder_decoder and getattr(model.get_decoder(), "has_no_end", False)
         model.generation_config = GenerationConfig(
             pad_token_id=PAD,
             bos_token_id=START,
             eos_token_id=END,
-            max_new_tokens=task.longest_answer,
+            max_new_tokens=task.longest_answer if has_no_end else task.max_target_tokens,
             **start,
         )
     return model

@@ -121,6 +121,7 @@ def describe_reach(model: PreTrainedModel, task: Task) -> dict:
             for kind, score in measure_reach(model, task, times * longest, REACH_TRIED).items()
         }
         for times in TIMES
+        if times * longest <= task.longest_size
     }
 
 

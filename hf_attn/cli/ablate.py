@@ -117,7 +117,7 @@ def measure_text(
     trials = [Trial(tuple(changes), tuple(tokens))]
     if not changes and not tokens:
         trials = [*list_trials(loaded.model), *(Trial(without=(place,)) for place in range(len(source)))]
-    return measure_changes(loaded.model, torch.tensor([source]), trials, task.max_target_tokens)
+    return measure_changes(loaded.model, torch.tensor([source]), trials)
 
 
 def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:

@@ -135,7 +135,7 @@ def generate(
             loaded.model,
             torch.tensor([source]),
             strategy,
-            max_new_tokens=learned.longest_answer,
+            max_new_tokens=None,
             **settings,
         )
         prediction, words = learned.decode(written.ids), learned.stand_ins(text)

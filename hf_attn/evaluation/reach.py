@@ -13,7 +13,7 @@ EXAMPLES_AT_ONCE = 25  # long ones
 def can_reach(task: Task, config: PreTrainedConfig) -> bool:
     """Whether a task has inputs longer than any learned, and the model counts places in their text."""
     positions = POSITION_TYPES.get(getattr(config, "position_type", ""))
-    return bool(task.reaches and config.is_encoder_decoder and positions and positions.counts_text)
+    return bool(task.longest_size and config.is_encoder_decoder and positions and positions.counts_text)
 
 
 def measure_reach(model, task: Task, size: int, n: int, seed: int = 0) -> dict[str, Score]:

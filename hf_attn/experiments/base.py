@@ -71,9 +71,9 @@ def resize(sizes: Any, settings: Mapping[str, object]) -> Any:
         kind, example = SETTABLE[kinds[name]]
         is_list = kinds[name] not in (int, str)
         parts = value.split(",") if is_list and isinstance(value, str) else value
-        given = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+        given = list(parts) if is_list and isinstance(parts, (list, tuple)) else [parts]
         try:
-            read = tuple(one.strip() if kind is str else int(one) for one in map(str, given))
+            read = tuple(one.strip() if kind is str else int(one) for one in map(str, given or [""]))
         except ValueError as error:
             raise ValueError(
                 f"{name}={show_value(value)} is not understood; write {name}={example}."

@@ -1,7 +1,7 @@
-"""Learned on short inputs, measured on long ones: how far what was learned reaches, and what it owes to whom.
+"""Learned on short inputs, measured on long ones: how far what was learned reaches.
 
-Nothing is chosen by looking at long inputs: a run has a fixed number of steps. Long inputs are drawn by kinds
-(`Task.beyond`), and judged by Python's own integers.
+A run does not look at long inputs: it has a fixed number of steps. The recipe was chosen on seed 0, looking
+at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own integers.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.evaluation.reach import measure_reach
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, points_of, settings_of
-from hf_attn.models.config_checks import check_choice
+from hf_attn.models.config_checks import check_choice, check_number
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import REACHING, Recipe
 from hf_attn.tasks.splits import HELD_OUT
@@ -22,7 +22,7 @@ from hf_attn.tasks.synthetic.copying import Copying
 from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.viz.draw_chart import Chart
 
-LEARNABLE: Mapping[str, Callable[[int], Task]] = {  # name → the task up to a size
+TASKS_BY_NAME: Mapping[str, Callable[[int], Task]] = {  # name → the task up to a size
     "addition": lambda size: Arithmetic(digits=size),
     "addition of 3": lambda size: Arithmetic(digits=size, terms=3),
     "addition of 4": lambda size: Arithmetic(digits=size, terms=4),
@@ -32,7 +32,7 @@ LEARNABLE: Mapping[str, Callable[[int], Task]] = {  # name → the task up to a 
     "copy": lambda size: Copying(size),
     "reverse": lambda size: Reversing(size),
 }
-LEARNED: Mapping[str, object] = {"position_initializer_range": 1.0, "crowd_noise": 0.0}
+LEARNED_TABLE: Mapping[str, object] = {"position_initializer_range": 1.0, "crowd_noise": 0.0}
 # what a model is given, beside the recipe's own: places, and the two things that let them carry far
 MODELS: Mapping[str, Mapping[str, object]] = {
     "both_ends": {"position_type": "both_ends"},
@@ -40,13 +40,18 @@ MODELS: Mapping[str, Mapping[str, object]] = {
     "both_ends without noise": {"position_type": "both_ends", "crowd_noise": 0.0},
     "both_ends with multiplier 1": {"position_type": "both_ends", "relative_bias_multiplier": 1.0},
     **{
-        name: {"position_type": name, "max_position_embeddings": 512, "position_offset": 200, **LEARNED}
+        name: {
+            "position_type": name,
+            "max_position_embeddings": 1024,
+            "position_offset": 500,
+            **LEARNED_TABLE,
+        }
         for name in ("coupled", "abacus")
     },
     "t5_clipped": {"position_type": "t5_clipped"},
     **{name: {"position_type": name} for name in ("t5", "alibi", "rotary", "none")},
 }
-SURE = 0.99  # right: it reaches so far
+RIGHT_ENOUGH = 0.99  # of every kind: it reaches so far
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Sizes:
     """What is trained and measured.
 
     Attributes:
-        task: a name in LEARNABLE.
+        task: a name in TASKS_BY_NAME.
         train: largest size that is learned: digits of a number, or symbols.
         test: the sizes that are measured.
         models: names in MODELS, one training each.
@@ -70,16 +75,27 @@ class Sizes:
     examples: int = 50
 
     def __post_init__(self) -> None:
-        check_choice("task", self.task, tuple(LEARNABLE))
+        check_choice("task", self.task, tuple(TASKS_BY_NAME))
         for model in self.models:
             check_choice("models", model, tuple(MODELS))
+        longest = TASKS_BY_NAME[self.task](1).longest_size
+        check_number("train", self.train, 1, longest)
+        for size in self.test:
+            check_number("test", size, self.train + 1, longest)
+        for name in ("test", "models"):
+            if len(set(getattr(self, name))) < len(getattr(self, name)):
+                raise ValueError(f"{name} names one of its values twice: name each once.")
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    task = LEARNABLE[sizes.task](sizes.train)
+    task = TASKS_BY_NAME[sizes.task](sizes.train)
     for name in sizes.models:
         model, seconds = learn(task, recipe_for(name, sizes.steps), seed)
-        told = {"steps": sizes.steps, "parameters": model.num_parameters(), "seconds": round(seconds, 1)}
+        run_figures = {
+            "steps": sizes.steps,
+            "parameters": model.num_parameters(),
+            "seconds": round(seconds, 1),
+        }
         for size in (sizes.train, *sizes.test):
             for kind, score in measure_kinds(model, sizes, size, seed).items():
                 yield {
@@ -92,7 +108,7 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
                     "low": score.interval.low,
                     "high": score.interval.high,
                     "examples": score.examples,
-                    **told,
+                    **run_figures,
                 }
 
 
@@ -103,7 +119,7 @@ def recipe_for(name: str, steps: int) -> Recipe:
 
 def measure_kinds(model: PreTrainedModel, sizes: Sizes, size: int, seed: int) -> dict[str, Score]:
     """Scores by kind at one size; at the largest learned of what was held out."""
-    task = LEARNABLE[sizes.task](sizes.train)
+    task = TASKS_BY_NAME[sizes.task](sizes.train)
     if size == sizes.train:
         return {HELD_OUT: evaluate(model, task, n=10 * sizes.examples).overall}
     return measure_reach(model, task, size, sizes.examples, seed)
@@ -119,16 +135,21 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             )
             for size in settings_of(rows, "size", **line)
         }
-        reached = [size for size, share in worst.items() if share >= SURE]
+        reached = [size for size, share in worst.items() if share >= RIGHT_ENOUGH]
         figures = ", ".join(f"{size}: {share:.3f}" for size, share in worst.items())
         findings.append(
             Finding(
-                f"{name}: at the longest, {max(worst)}, {SURE:.0%} of every kind are right.",
+                f"{name}: at the longest, {max(worst)}, {RIGHT_ENOUGH:.0%} of every kind are right.",
                 max(worst) in reached,
                 f"the worst kind's share by size, {figures}",
             )
         )
     return tuple(findings)
+
+
+def count_kinds(task: str) -> int:
+    """How many kinds of inputs a name in TASKS_BY_NAME has at a size."""
+    return len(TASKS_BY_NAME[task](1).beyond(2, 1))
 
 
 def kinds_at(rows: Sequence[Row], size: int) -> list[str]:
@@ -147,7 +168,7 @@ EXPERIMENT = Experiment(
     settings=("task", "model", "size", "kind"),
     sizes=Sizes(),
     full=Sizes(test=(20, 50, 100, 200, 500), models=tuple(MODELS), examples=100),
-    count=lambda sizes: len(sizes.models) * (1 + len(sizes.test) * (4 if "copy" not in sizes.task else 1)),
+    count=lambda sizes: len(sizes.models) * (1 + len(sizes.test) * count_kinds(sizes.task)),
     run=run,
     judge=judge,
     draw=draw,

@@ -79,14 +79,14 @@ def evaluating(model) -> Iterator[None]:
 def most_tokens(model, source_length: int) -> int:
     """How many tokens a model can write: as many as it has positions for, the last one is never read.
 
-    One that counts in the source's text writes an answer as long as that.
+    One that counts in the source's text, without a table of places, writes answers as long as the source.
     """
-    if model.config.is_encoder_decoder and getattr(model.get_decoder(), "counts_text", False):
-        return source_length
     positions = getattr(side_of(model.config, "decoder"), "max_position_embeddings", None)
     if positions is None or positions < 0:  # a recurrent model could go on for ever
         return model.generation_config.max_new_tokens or 64
-    return positions - source_length + 1 if is_decoder_only(model) else positions
+    if is_decoder_only(model):
+        return positions - source_length + 1
+    return max(positions, source_length) if getattr(model.get_decoder(), "has_no_end", False) else positions
 
 
 def _end_ids(model) -> list[int]:

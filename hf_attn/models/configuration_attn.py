@@ -4,7 +4,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from .config_checks import bounded, check_bounds, check_choice, check_labels
+from .config_checks import bounded, check_bounds, check_choice, check_labels, show_value
 from .efficient_attention import EFFICIENT_ATTENTION
 from .positions import POSITION_TYPES
 
@@ -108,6 +108,12 @@ class AttnConfig(PreTrainedConfig):
                 f"hidden_size={self.hidden_size} cannot be shared by "
                 f"num_attention_heads={self.num_attention_heads}: choose a hidden_size that is a multiple of "
                 f"{self.num_attention_heads}, or another number of heads."
+            )
+        ids = self.run_token_ids
+        if ids is not None and not (ids and all(0 <= token < self.vocab_size for token in ids)):
+            raise ValueError(
+                f"run_token_ids={show_value(str(ids))} must be ids from 0 to {self.vocab_size - 1}, at least "
+                "one, for example run_token_ids=[4, 5, 6]; or None for all tokens that are not special."
             )
         POSITION_TYPES[self.position_type].check_config(self)
         buckets = self.relative_attention_num_buckets

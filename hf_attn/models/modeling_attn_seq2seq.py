@@ -51,7 +51,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         self.positions = POSITION_TYPES[config.position_type](config, is_causal=True)
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.decoder_layers)])
         self.final_norm = build_final_norm(config)
-        self.counts_text = self.positions.counts_text
+        self.has_no_end = self.positions.counts_text and self.positions.extrapolates
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -198,7 +198,10 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             )
         if isinstance(encoder_outputs, BaseModelOutput):
             return encoder_outputs
-        return AttnEncoderOutput(*encoder_outputs[:4])
+        *others, last = encoder_outputs  # a tuple, without what is None
+        if isinstance(last, torch.Tensor) and not last.is_floating_point():
+            return AttnEncoderOutput(others[0], source_places=last)
+        return AttnEncoderOutput(*encoder_outputs[:3])
 
 
 class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedModel, GenerationMixin):

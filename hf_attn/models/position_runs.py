@@ -84,11 +84,12 @@ class SignificanceBias(RunPositions):
     p is a digit's distance from the last digit of its own number, in the source, and the number of the step
     in the decoder, which writes the ones first (after the coupled positions of Cho et al. 2024). θ has one
     table for each kind of attention; a key outside of numbers has an entry of its own, and a query outside of
-    numbers has one for all keys inside. All distances beyond k = relative_clip_distance share one.
+    numbers has one for all keys inside. Distances of k = relative_clip_distance and more share one, on either
+    side. A decoder-only model has no source: there all four encodings of this file count its steps.
 
     c = relative_bias_multiplier lets θ matter: the optimizer moves each θ by about 1, too little against many
-    keys. δ ~ U[0, crowd_noise], one an example, acts in training only, as if up to e^δ times as many far keys
-    were there: a longer input has more of them.
+    keys. δ ~ U[0, crowd_noise], one for each example and kind of attention, acts in training only, as if e^δ
+    times as many far keys were there: a longer input has more of them. To a query outside all keys are far.
     """
 
     title = "Significance"
@@ -168,7 +169,7 @@ class CoupledPositions(RunPositions):
     p is a digit's distance from the last digit of its own number; signs, and what the decoder starts with,
     stand at 0. A decoder's token stands where it was written: the ones at 1. In training each example begins
     at a place s of its own, U{0, …, position_offset}, so that the vectors of longer numbers are learned, too.
-    Beyond max_position_embeddings there are none.
+    Rows longer than max_position_embeddings are refused.
     """
 
     title = "Coupled"
@@ -179,11 +180,20 @@ class CoupledPositions(RunPositions):
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
-        self.weight = nn.Parameter(torch.empty(config.max_position_embeddings, config.hidden_size))
+        self.weight = nn.Parameter(torch.empty(config.max_position_embeddings + 1, config.hidden_size))
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a farthest start that leaves no place for a number."""
+        if config.position_offset >= config.max_position_embeddings:
+            raise ValueError(
+                f"position_offset={config.position_offset} must be below "
+                f"max_position_embeddings={config.max_position_embeddings}: numbers begin there in training."
+            )
 
     def shift(self, columns: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-        """Move all columns on by s, as far as the table goes."""
-        return (columns + start).clamp(max=self.longest - 1)
+        """Move all columns on by s."""
+        return columns + start
 
     def read_text(self, input_ids: torch.Tensor | None, position_ids: torch.Tensor) -> torch.Tensor:
         """Place the source's tokens: ids [B, S] → [B or 1, S, 2], the place and the example's s."""
@@ -191,11 +201,12 @@ class CoupledPositions(RunPositions):
         start = torch.zeros_like(columns[:, :1])
         if self.training and self.config.position_offset:
             start = torch.randint_like(start, self.config.position_offset + 1)
+            start = torch.minimum(start, self.longest - columns.amax(dim=1, keepdim=True))
         return torch.cat((self.shift(columns, start), start.expand_as(columns)), dim=-1)
 
     def place_steps(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor:
         """Place a decoder's steps [B, T] as the source's example begins, [B, S, 2]: [B, T]."""
-        return self.shift(position_ids, source_places[:, :1, 1])
+        return self.shift(position_ids, source_places[:, :1, 1]).clamp(max=self.longest)
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add the vectors of places, [B, T] or [B, T, 2], to [B, T, D] embeddings."""
@@ -215,5 +226,5 @@ class AbacusPositions(CoupledPositions):
     paper = "McLeish et al. 2024, arXiv:2405.17399"
 
     def shift(self, columns: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
-        """Move the columns of digits on by s, as far as the table goes."""
+        """Move the columns of digits on by s."""
         return torch.where(columns > 0, super().shift(columns, start), columns)

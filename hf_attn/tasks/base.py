@@ -108,7 +108,7 @@ class Task(ABC):
     groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     is_reversed: ClassVar[bool] = False  # a target's last symbol is written first
-    reaches: ClassVar[bool] = False  # whether `beyond` has inputs longer than any learned
+    longest_size: ClassVar[int] = 0  # of the inputs that `beyond` draws; 0 where there are none
     run_symbols: ClassVar[tuple[str, ...]] = ()  # that form numbers; empty where all symbols form one run
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT

@@ -463,12 +463,16 @@ def test_ctrl_c_leaves_the_rows_written_so_far(tmp_path):
 def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
     sizes = resize(reach.Sizes(), {"task": "copy", "train": 5, "test": "20, 50", "models": ["none"]})
     assert sizes == reach.Sizes("copy", 5, (20, 50), ("none",))
-    assert resize(reach.Sizes(), {"test": 7}).test == (7,)
+    assert resize(reach.Sizes(), {"test": 12}).test == (12,)
     for settings, sentence in (
         ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, examples"),
         ({"test": "20,a"}, "test='20,a' is not understood; write test=20,50"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"task": "division"}, "task='division' is not known; choose one of addition, "),
+        ({"test": "20,5"}, "test=5 must be a whole number from 11 to 2,000"),
+        ({"test": "20,20"}, "test names one of its values twice"),
+        ({"task": "copy", "test": 2000}, "test=2000 must be a whole number from 11 to 1,000"),
+        ({"task": []}, "is not known"),
         ({"models": "rope"}, "models='rope' is not known; choose one of both_ends, "),
     ):
         with pytest.raises(ValueError, match=sentence):

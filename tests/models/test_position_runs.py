@@ -150,5 +150,5 @@ def test_a_decoder_refuses_an_encoder_s_output_without_places():
         model(encoder_outputs=bare, decoder_input_ids=random_ids(1, 2))
     given = model(encoder_outputs=whole, decoder_input_ids=random_ids(1, 2)).logits
     assert_close(model(source[None], decoder_input_ids=random_ids(1, 2)).logits, given)
-    as_tuple = (whole.last_hidden_state, None, None, whole.source_places)
+    as_tuple = model.get_encoder()(source[None], return_dict=False)
     assert_close(model(encoder_outputs=as_tuple, decoder_input_ids=random_ids(1, 2)).logits, given)

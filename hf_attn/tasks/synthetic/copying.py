@@ -44,7 +44,7 @@ class SymbolSequences(SpacedTask):
 
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
-    reaches = True
+    longest_size = LONGEST
     sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 20),)
 
     def __post_init__(self) -> None:
