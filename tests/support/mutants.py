@@ -384,7 +384,7 @@ MUTANTS = [
          "temperature_is_the_formula_and_survives_its_extremes"),
         ("Choice(choice, logits.softmax(-1), drawn_from)", "Choice(choice, drawn_from, drawn_from)",
          "a_score_is_the_sum_of_the_models_own_log_probabilities"),
-        ("positions - source_length + 1 if", "positions - source_length if",
+        ("return positions - source_length + 1", "return positions - source_length",
          "a_decoder_writes_until_its_positions_are_full_and_the_last_token_needs_none"),
     ),
     *wrong_lines("hf_attn/generation/generate.py", "tests/generation/test_decoders.py",
