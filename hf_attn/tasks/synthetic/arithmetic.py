@@ -221,8 +221,10 @@ class Arithmetic(Task):
     def _read_numbers(self, text: str) -> list[str]:
         """The numbers of a source, without leading zeros; ValueError says what is wrong."""
         self.refuse_foreign(text, (*self.run_symbols, self.sign), f"digits and {self.sign}")
-        numbers = "".join(text.split()).split(self.sign)
+        numbers = [number.strip() for number in text.split(self.sign)]
         example = f"write {self.notation}, for example {self._example!r}."
+        if apart := next((number for number in numbers if len(number.split()) > 1), None):
+            raise ValueError(f"{shorten(apart)!r} has a space between its digits: {example}")
         if len(numbers) != self.terms or not all(numbers):
             raise ValueError(f"{shorten(text)!r} has not {self.terms} numbers: {example}")
         numbers = [LEADING_ZEROS.sub("", number) for number in numbers]
@@ -236,7 +238,10 @@ class Arithmetic(Task):
         return numbers
 
     def split_source(self, text: str) -> list[str]:
-        """Read numbers and signs; spaces and leading zeros do not matter. They may be longer than trained."""
+        """Read numbers and signs; spaces around them and leading zeros do not matter.
+
+        They may be longer than trained.
+        """
         return list(self.sign.join(self._read_numbers(text)))
 
     def split_target(self, text: str) -> list[str]:
