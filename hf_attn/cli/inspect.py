@@ -135,7 +135,7 @@ def generate(
             loaded.model,
             torch.tensor([source]),
             strategy,
-            max_new_tokens=None,
+            max_new_tokens=max(learned.max_target_tokens, len(source) if learned.longest_size else 0),
             **settings,
         )
         prediction, words = learned.decode(written.ids), learned.stand_ins(text)

@@ -19,7 +19,7 @@ def page(chromium, served_app):
     """The tab with the answer of four beams to a sum."""
     with open_tab(chromium, served_app, "Try") as page:
         page.locator("#try-checkpoint input").click()
-        page.get_by_role("option", name="attn-addition").click()
+        page.get_by_role("option", name="attn-addition (bundled)", exact=True).click()
         page.locator("#try-origin").get_by_text("attn-addition").wait_for()
         fill(page, SUM)
         page.locator("#try-strategy label", has_text="beam").click()
