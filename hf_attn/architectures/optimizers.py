@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hf_attn.models.config_checks import check_choice, show_value
 
 if TYPE_CHECKING:
+    from torch.nn import Module
     from torch.optim import Optimizer as TorchOptimizer
 
     from hf_attn.tasks.recipes import Recipe
@@ -23,7 +24,7 @@ class Optimizer:
 
     Attributes:
         title: for people, with its source.
-        build: (groups of weights, each with its weight_decay; recipe) → torch's optimizer.
+        build: (model, recipe) → torch's optimizer of all the model's weights.
         used: settings of the recipe that not every optimizer has.
         moments: numbers that a step holds beside each weight and its gradient: two moments, or an update.
         rate: how many times AdamW's learning rate suits it. Adafactor's was measured: reversal learns best
@@ -31,35 +32,62 @@ class Optimizer:
     """
 
     title: str
-    build: "Callable[[list[dict], Recipe], TorchOptimizer]"
+    build: "Callable[[Module, Recipe], TorchOptimizer]"
     used: tuple[str, ...]
     moments: float
     rate: float = 1.0
 
 
-def build_adamw(groups: list[dict], recipe: "Recipe") -> "TorchOptimizer":
+def group_weights(model: "Module", recipe: "Recipe") -> list[dict]:
+    """A model's weights in two groups, each with its weight_decay: only matrices and tables decay."""
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    others = [weight for weight in model.parameters() if weight.dim() <= 1]
+    return [
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+
+
+def build_adamw(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
     """Steps of equal size for all weights, whatever their gradients.
 
     θ ← θ - γ (m̂ / (√v̂ + ε) + λ θ)         (Loshchilov & Hutter 2019, arXiv:1711.05101)
     """
     from torch.optim import AdamW
 
+    groups = group_weights(model, recipe)
     return AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
 
 
-def build_adafactor(groups: list[dict], recipe: "Recipe") -> "TorchOptimizer":
+def build_adafactor(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
     """Steps in proportion to each matrix, whose second moments are kept as a row and a column.
 
     θ ← θ - RMS(θ) min(γ, 1/√t) g / √(r cᵀ / Σ r) - γ λ θ      (Shazeer & Stern 2018, arXiv:1804.04235)
     """
     from torch.optim import Adafactor
 
-    return Adafactor(groups, lr=recipe.learning_rate)
+    return Adafactor(group_weights(model, recipe), lr=recipe.learning_rate)
+
+
+def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
+    """Steps that change every direction of a matrix alike; AdamW's for embeddings, tables and the output.
+
+    W ← W - .2 √max(n, m) γ U Vᵀ - γ λ W,   U Σ Vᵀ being the momentum    (Jordan et al. 2024; arXiv:2502.16982)
+    """
+    from torch import nn
+
+    from hf_attn.architectures.muon import Muon
+
+    without_head = getattr(model, "base_model", model)
+    inside = [layer.weight for layer in without_head.modules() if isinstance(layer, nn.Linear)]
+    groups = group_weights(model, recipe)
+    return Muon(groups, inside, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
 
 
 OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": Optimizer("AdamW", build_adamw, used=("betas", "weight_decay"), moments=2),
     "adafactor": Optimizer("Adafactor", build_adafactor, used=("weight_decay",), moments=1, rate=4),
+    "muon": Optimizer("Muon", build_muon, used=("betas", "weight_decay"), moments=2),
 }
 
 

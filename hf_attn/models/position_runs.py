@@ -55,7 +55,7 @@ class RunPositions(Positions):
     Without ids, where embeddings are given, all tokens of a row are one run.
     """
 
-    counts: tuple[str, ...] = ("end",)
+    counts: tuple[str, ...] = ("end",)  # of "end", "start" and "run": how many runs have begun up to here
     counts_text = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -71,40 +71,48 @@ class RunPositions(Positions):
             position_ids = position_ids.expand_as(input_ids)
         goes_on = position_ids.diff(dim=1) == 1  # else padding, or another sequence
         from_end = count_from_starts(is_run.flip(1), goes_on.flip(1)).flip(1)
-        if self.counts == ("end",):
-            return from_end.unsqueeze(-1)
-        return torch.stack((from_end, count_from_starts(is_run, goes_on)), dim=-1)
+        from_start = count_from_starts(is_run, goes_on)
+        known = {"end": from_end, "start": from_start, "run": (from_start == 1).cumsum(dim=1)}
+        return torch.stack([known[name] for name in self.counts], dim=-1)
 
 
 class SignificanceBias(RunPositions):
     """A trained number a head for each distance between columns; the ones are column 1.
 
-        e_ij = q_i · k_j / √Dh + c θ_clip(p_j − p_i) + ξ,   ξ = δ where |p_j − p_i| ≥ k, else 0
+        e_ij = q_i · k_j / √Dh + c (θ_clip(p_j − p_i) + φ_sign(r_j − r_i)) + ξ
 
     p is a digit's distance from the last digit of its own number, in the source, and the number of the step
     in the decoder, which writes the ones first (after the coupled positions of Cho et al. 2024). θ has one
     table for each kind of attention; a key outside of numbers has an entry of its own, and a query outside of
     numbers has one for all keys inside. Distances of k = relative_clip_distance and more share one, on either
-    side. A decoder-only model has no source: there all four encodings of this file count its steps.
+    side. φ is the encoder's alone: r counts the numbers begun up to a token, so that two of one length differ,
+    as subtraction needs. A decoder-only model has no source: there all four encodings of this file count its
+    steps.
 
     c = relative_bias_multiplier lets θ matter: the optimizer moves each θ by about 1, too little against many
-    keys. δ ~ U[0, crowd_noise], one for each example and kind of attention, acts in training only, as if e^δ
-    times as many far keys were there: a longer input has more of them. To a query outside all keys are far.
+    keys. ξ = δ ~ U[0, crowd_noise] where |p_j − p_i| ≥ k, else 0: one δ for each example and kind of attention,
+    in training only, as if e^δ times as many far keys were there: a longer input has more of them. To a query
+    outside all keys are far.
     """
 
     title = "Significance"
-    equation = "e_ij = q_i · k_j / √Dh + c θ_clip(p_j − p_i),  p = distance from the last digit"
+    equation = "e_ij = q_i · k_j / √Dh + c (θ_clip(p_j − p_i) + φ),  p = distance from the last digit"
     paper = "after Cho et al. 2024, arXiv:2405.20671"
     settings = ("num_attention_heads", "relative_clip_distance", "relative_bias_multiplier", "seed")
     biases_scores = True
+    counts = ("end", "run")
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
         self.farthest, self.std = config.relative_clip_distance, config.position_initializer_range
-        heads, counts = config.num_attention_heads, 1 if is_causal else len(self.counts)
-        self.weight = nn.Parameter(torch.empty(counts, 2 * self.farthest + 3, heads))
-        if is_causal and config.is_encoder_decoder:
-            self.memory_weight = nn.Parameter(torch.empty(len(self.counts), 2 * self.farthest + 3, heads))
+        heads, ends = config.num_attention_heads, len(self.counts) - 1
+        self.weight = nn.Parameter(torch.empty(1 if is_causal else ends, 2 * self.farthest + 3, heads))
+        if not is_causal:
+            self.order_weight = nn.Parameter(
+                torch.empty(3, heads)
+            )  # a key's run: an earlier, the same, a later
+        elif config.is_encoder_decoder:
+            self.memory_weight = nn.Parameter(torch.empty(ends, 2 * self.farthest + 3, heads))
 
     def find_rows(self, query_places: torch.Tensor, key_places: torch.Tensor) -> torch.Tensor:
         """clip(p_j − p_i) + k, from 0 to 2k; 2k + 1 for a key and 2k + 2 for a query outside: [B, T, S]."""
@@ -113,30 +121,34 @@ class SignificanceBias(RunPositions):
         rows = torch.where(is_query, rows + self.farthest, 2 * self.farthest + 2)
         return torch.where(is_key, rows, 2 * self.farthest + 1)
 
-    def bias(self, query_places: torch.Tensor, key_places: torch.Tensor, tables) -> torch.Tensor:
-        """Σ c θ over the places [B, T, n] and [B, S, n], and the noise: [B, H, T, S]."""
-        places = [self.find_rows(query_places[..., i], key_places[..., i]) for i in range(len(tables))]
-        rows, table, size = places[0], tables[0], len(tables[0])
-        if len(tables) == 2:  # every pair of rows, so that there is one look-up
-            rows = places[0] * size + places[1]
-            table = (tables[0].unsqueeze(1) + tables[1]).flatten(0, 1)
+    def bias(self, query_places: torch.Tensor, key_places: torch.Tensor, tables, order=None) -> torch.Tensor:
+        """Σ c θ over the places [B, T, n] and [B, S, n], c φ by the last where asked, and the noise: [B, H, T, S]."""
+        each = [self.find_rows(query_places[..., i], key_places[..., i]) for i in range(len(tables))]
+        rows, table, size = each[0], tables[0], len(tables[0])
+        for more, other in zip(each[1:], tables[1:], strict=True):  # every combination: one look-up
+            rows, table = rows * size + more, (table.unsqueeze(1) + other).flatten(0, 1)
+        if order is not None:
+            sign = measure_distances(query_places[..., -1], key_places[..., -1]).sign()
+            rows, table = rows * 3 + sign + 1, (table.unsqueeze(1) + order).flatten(0, 1)
         total = look_up(rows, table) * self.config.relative_bias_multiplier
         if self.training and self.config.crowd_noise:
             crowd = torch.rand(len(total), 1, 1, 1, device=total.device) * self.config.crowd_noise
-            is_far = [(row == 0) | (row == 2 * self.farthest) | (row == size - 1) for row in places]
+            is_far = [(row == 0) | (row == 2 * self.farthest) | (row == size - 1) for row in each]
             total = total + crowd * torch.stack(is_far).all(0).unsqueeze(1)
         return total
 
     def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (bias [B, H, T, S], None); places of a source are [B, T, n], steps [B, T]."""
-        if query_positions.dim() == 2:
-            query_positions = count_steps(query_positions, len(self.weight))
-            key_positions = count_steps(key_positions, len(self.weight))
-        return self.bias(query_positions, key_positions, self.weight), None
+        if query_positions.dim() == 3:
+            return self.bias(query_positions, key_positions, self.weight, self.order_weight), None
+        ends = len(self.weight)
+        return self.bias(
+            count_steps(query_positions, ends), count_steps(key_positions, ends), self.weight
+        ), None
 
     def memory_bias(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor:
         """Return what stands between steps [B, T] and a source's places [B, S, n]: [B, H, T, S]."""
-        steps = count_steps(position_ids, source_places.shape[-1])
+        steps = count_steps(position_ids, len(self.memory_weight))
         return self.bias(steps, source_places, self.memory_weight)
 
     def reset(self) -> None:
@@ -158,9 +170,11 @@ class BothEndsBias(SignificanceBias):
     """
 
     title = "Both ends"
-    equation = "e_ij = q_i · k_j / √Dh + c (θ_clip(p_j − p_i) + θ'_clip(p'_j − p'_i)),  p, p' from either end"
+    equation = (
+        "e_ij = q_i · k_j / √Dh + c (θ_clip(p_j − p_i) + θ'_clip(p'_j − p'_i) + φ),  p, p' from either end"
+    )
     paper = "hf_attn's own, after Cho et al. 2024, arXiv:2405.20671"
-    counts = ("end", "start")
+    counts = ("end", "start", "run")
 
 
 class CoupledPositions(RunPositions):

@@ -18,7 +18,7 @@ class Recipe:
         steps: optimizer steps; the learning rate falls to 0 at the last.
         batch_size: examples a step, over all processes together.
         learning_rate: the highest.
-        optimizer: a name in `hf_attn.architectures.optimizers.OPTIMIZERS`: "adamw" or "adafactor".
+        optimizer: a name in `hf_attn.architectures.optimizers.OPTIMIZERS`: "adamw", "adafactor" or "muon".
         betas: how slowly AdamW's two moments change.
         weight_decay: on matrices only.
         warmup_steps: steps over which the learning rate rises from 0.
@@ -85,14 +85,15 @@ REACHING = Recipe(
         "position_type": "both_ends",
         "relative_clip_distance": 3,
         "relative_bias_multiplier": 40,
-        "crowd_noise": 4.0,
+        "crowd_noise": 8.0,
         "zero_init_residual": False,
         "position_initializer_range": 0.0,
         "use_bias": True,
     },
-    steps=2000,
+    steps=1500,
     batch_size=64,
-    learning_rate=2e-3,
+    learning_rate=6e-3,
+    optimizer="muon",
     betas=(0.9, 0.99),
     warmup_steps=100,
     decay_fraction=1.0,

@@ -153,15 +153,9 @@ def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float
 
 
 def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimizer; only matrices decay. ValueError where it sets what that does not use."""
+    """The recipe's optimizer; ValueError where it sets what that does not use."""
     check_optimizer(recipe)
-    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
-    others = [weight for weight in model.parameters() if weight.dim() <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": recipe.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return OPTIMIZERS[recipe.optimizer].build(groups, recipe)
+    return OPTIMIZERS[recipe.optimizer].build(model, recipe)
 
 
 class Learner:

@@ -22,16 +22,17 @@ RUNS = [8, 9, 10, 12, 13, 14, 15, 17]  # ids that form runs in what is built her
 WRITING = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
 
 
-def count_by_hand(row: list[int], runs: list[int]) -> list[tuple[int, int]]:
-    """(distance from the end, from the start) of each token in its run, the run's own token by token."""
-    found = []
+def count_by_hand(row: list[int], runs: list[int]) -> list[tuple[int, int, int]]:
+    """(distance from the end, from the start, runs begun) of each token, the run's own token by token."""
+    found, begun = [], 0
     for place, token in enumerate(row):
         before = after = place
         while before >= 0 and row[before] in runs:
             before -= 1
         while after < len(row) and row[after] in runs:
             after += 1
-        found.append((after - place, place - before) if token in runs else (OUTSIDE, OUTSIDE))
+        begun += place - before == 1
+        found.append((*((after - place, place - before) if token in runs else (OUTSIDE, OUTSIDE)), begun))
     return found
 
 
@@ -56,7 +57,7 @@ def test_places_are_distances_from_the_ends_of_a_token_s_own_run(side):
     for row, found, is_token in zip(rows, places, mask.bool(), strict=True):
         assert list(map(tuple, found[is_token].tolist())) == count_by_hand(row.tolist(), RUNS)
     only_ends = build("encoder", "significance")(ids, attention_mask=mask).source_places
-    assert torch.equal(only_ends, places[..., :1])
+    assert torch.equal(only_ends, places[..., [0, 2]])
 
 
 def test_without_a_table_all_tokens_but_the_special_ones_form_runs():
@@ -76,17 +77,24 @@ def test_what_stands_between_a_step_and_a_key_is_the_equation_pair_by_pair(posit
     positions, steps = model.get_decoder().positions, torch.arange(5)[None]
     found = positions.memory_bias(steps, places)
     for t in range(5):
-        for s, distances in enumerate(count_by_hand(source.tolist(), RUNS)):
+        for s, (*distances, _) in enumerate(count_by_hand(source.tolist(), RUNS)):
             rows = [5 if d == OUTSIDE else max(-2, min(2, d - (t + 1))) + 2 for d in distances]
             tables = zip(positions.memory_weight, rows, strict=False)
             assert_close(found[0, :, t, s], 3.0 * sum(table[row] for table, row in tables))
     own = build("encoder", position_type)
     own.load_state_dict(model.get_encoder().state_dict())
     inside = own.positions.score_terms(places, places)[0][0]  # [H, S, S]
-    outside = next(s for s, token in enumerate(source.tolist()) if token not in RUNS)
-    digit = next(s for s, token in enumerate(source.tolist()) if token in RUNS)
-    assert_close(inside[:, outside, digit], sum(table[6] for table in own.positions.weight))
-    assert_close(inside[:, digit, outside], sum(table[5] for table in own.positions.weight))
+    places = count_by_hand(source.tolist(), RUNS)
+    assert {begun for *_, begun in places} >= {1, 2}, "else no order is seen"
+    for t, (*mine, my_run) in enumerate(places):
+        for s, (*theirs, run) in enumerate(places):
+            rows = [
+                5 if other == OUTSIDE else 6 if place == OUTSIDE else max(-2, min(2, other - place)) + 2
+                for place, other in zip(mine, theirs, strict=True)
+            ]
+            tables = zip(own.positions.weight, rows, strict=False)
+            order = own.positions.order_weight[(run > my_run) - (run < my_run) + 1]
+            assert_close(inside[:, t, s], sum(table[row] for table, row in tables) + order)
 
 
 @torch.no_grad()
@@ -113,7 +121,7 @@ def test_every_road_writes_the_same_whatever_the_padding(position_type):
 def test_sequences_packed_in_a_source_are_counted_each_by_itself():
     encoder = build("encoder", "both_ends", run_token_ids=None)
     ids, places = random_ids(1, 7), torch.tensor([[0, 1, 2, 0, 1, 2, 3]])
-    counted = encoder(ids, position_ids=places).source_places[0].tolist()
+    counted = encoder(ids, position_ids=places).source_places[0, :, :2].tolist()
     assert counted == [[3, 1], [2, 2], [1, 3], [4, 1], [3, 2], [2, 3], [1, 4]]
 
 
@@ -129,7 +137,7 @@ def test_noise_falls_on_far_keys_while_training_one_number_an_example(position_t
     with torch.random.fork_rng():
         torch.manual_seed(0)
         noise = positions.memory_bias(steps, places) - calm
-    distances = places.unsqueeze(1) - (steps + 1)[:, :, None, None]  # [B, T, S, n]
+    distances = places[..., :-1].unsqueeze(1) - (steps + 1)[:, :, None, None]  # [B, T, S, n]
     is_far = (distances.abs() >= 2).all(-1).unsqueeze(1).expand_as(noise)
     assert (noise[~is_far].abs() < 1e-5).all()
     of_each = [row[far] for row, far in zip(noise, is_far, strict=True)]

@@ -2,12 +2,12 @@
 
 import torch
 
-from hf_attn.architectures.optimizers import OPTIMIZERS, Optimizer
+from hf_attn.architectures.optimizers import OPTIMIZERS, Optimizer, group_weights
 
 
-def build_sgd(groups, recipe):
+def build_sgd(model, recipe):
     """Go down the gradient: θ ← θ - γ (g + λ θ)."""
-    return torch.optim.SGD(groups, lr=recipe.learning_rate)
+    return torch.optim.SGD(group_weights(model, recipe), lr=recipe.learning_rate)
 
 
 OPTIMIZERS["sgd"] = Optimizer("Plain SGD", build_sgd, used=("weight_decay",), moments=0, rate=10)

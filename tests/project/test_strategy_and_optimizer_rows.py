@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = {
     "generate --help": ("epsilon: Epsilon", "--epsilon", "(default: 0.05)", "0.0<=x<=1.0"),
     "generate model_cards/attn-copy '7 3 2' --strategy epsilon --epsilon 0.3 --seed 5": ("7 3 2", "right"),
-    "train --help": ("adamw, adafactor, sgd",),
+    "train --help": ("adamw, adafactor, muon, sgd",),
     "train copy --steps 2 --set max_length=4 --set optimizer=sgd --set hidden_size=16": ("2 steps in",),
 }
 PROGRAM = """
@@ -87,7 +87,7 @@ def test_the_app_s_fields_offer_what_was_added(told, field, words):
     ("endpoint", "words"),
     [
         ("/write", ('"epsilon"', "Least probability of a token; for epsilon")),
-        ("/train", ("adamw or adafactor or sgd",)),
+        ("/train", ("adamw or adafactor or muon or sgd",)),
     ],
 )
 def test_the_endpoints_describe_what_was_added(told, endpoint, words):

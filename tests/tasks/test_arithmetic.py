@@ -154,5 +154,5 @@ def test_its_model_knows_which_tokens_are_digits_and_writes_answers_longer_than_
     long = torch.tensor([task.encode("9" * 60 + "+1")])
     assert model.generation_config.max_new_tokens == MOST_DIGITS + 2
     places = model.get_encoder()(long).source_places[0]
-    assert places[0].tolist() == [60, 1]
-    assert places[61].tolist() == [1, 1]
+    assert places[0].tolist() == [60, 1, 1]
+    assert places[61].tolist() == [1, 1, 2]

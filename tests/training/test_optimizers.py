@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hf_attn.architectures.memory import Weights, estimate_training
+from hf_attn.architectures.muon import make_orthogonal
 from hf_attn.architectures.optimizers import OPTIMIZERS, switch_optimizer
 from hf_attn.architectures.registry import build_config, build_model
 from hf_attn.architectures.settings import apply_settings
@@ -15,6 +16,7 @@ from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.run_folder import Run, load_run, save_run
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.loop import build_optimizer, train
+from tests.support.checks import assert_close
 
 TASK = build_task("copy", max_length=4)
 SMALL = {"hidden_size": 16, "num_attention_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
@@ -45,6 +47,66 @@ def test_adafactor_is_torch_s_own_with_the_recipe_s_rate_and_decay():
     built = build_optimizer(torch.nn.Linear(3, 2), Recipe(optimizer="adafactor", weight_decay=0.3))
     assert type(built) is torch.optim.Adafactor
     assert [(group["lr"], group["weight_decay"]) for group in built.param_groups] == [(3e-3, 0.3), (3e-3, 0)]
+
+
+def test_muon_s_update_keeps_a_matrix_s_directions_and_makes_them_alike():
+    for shape in ((3, 8, 8), (2, 16, 4), (2, 4, 16)):
+        drawn = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        left, sizes, right = torch.linalg.svd(drawn, full_matrices=False)
+        found = left.mT @ make_orthogonal(drawn) @ right.mT
+        strengths = found.diagonal(dim1=-2, dim2=-1)
+        assert_close(found, torch.diag_embed(strengths))
+        clear = sizes > 0.1 * sizes[:, :1]
+        assert clear.sum() > 0.6 * clear.numel()
+        assert ((strengths[clear] > 0.6) & (strengths[clear] < 1.3)).all()
+
+
+def test_muon_takes_torch_s_steps_inside_and_adamw_s_elsewhere():
+    recipe = Recipe(
+        {**SMALL, "intermediate_size": 32}, learning_rate=0.02, weight_decay=0.3, optimizer="muon"
+    )
+    mine, theirs = build_model(TASK, recipe), build_model(TASK, recipe)
+    layers = [name for name, part in theirs.named_modules() if isinstance(part, torch.nn.Linear)]
+    inside = {f"{name}.weight" for name in layers if name != "lm_head"}
+    weights = dict(theirs.named_parameters())
+    others = [weights[name] for name in sorted(set(weights) - inside)]
+    twins = [
+        torch.optim.Muon(
+            [weights[name] for name in sorted(inside)],
+            lr=0.02,
+            weight_decay=0.3,
+            adjust_lr_fn="match_rms_adamw",
+        ),
+        torch.optim.AdamW(
+            [
+                {"params": [weight for weight in others if weight.dim() > 1], "weight_decay": 0.3},
+                {"params": [weight for weight in others if weight.dim() == 1], "weight_decay": 0.0},
+            ],
+            lr=0.02,
+            betas=recipe.betas,
+            fused=True,
+        ),
+    ]
+    optimizer, generator = build_optimizer(mine, recipe), torch.Generator().manual_seed(0)
+    start = {name: weight.detach().clone() for name, weight in mine.named_parameters()}
+    for _ in range(3):
+        batch = TASK.sample(generator, 8)
+        optimizer.zero_grad()
+        mine(**batch.inputs()).loss.backward()
+        for weight, twin in zip(mine.parameters(), theirs.parameters(), strict=True):
+            twin.grad = weight.grad.clone()
+        optimizer.step()
+        for twin in twins:
+            twin.step()
+    for name, weight in mine.named_parameters():
+        moved, expected = weight - start[name], weights[name] - start[name]
+        if name not in inside:
+            assert torch.equal(moved, expected), name
+        else:  # torch's is computed in bfloat16
+            moved, expected = moved.flatten(), expected.flatten()
+            assert torch.cosine_similarity(moved, expected, dim=0) > 0.995, name
+            assert float(moved.norm() / expected.norm()) == pytest.approx(1, abs=0.02), name
+    assert len(inside) == 16
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -170,18 +170,14 @@ class Arithmetic(Task):
         if self.operation == "multiply":
             lengths[1] = 1
         numbers = draw(10, self.terms, n, self.digits)
-        rows = int(n * self.hard)
-        if rows:  # the last ones: two different digits at most
-            pair = draw(10, 2, self.terms, rows, 1)
-            numbers[:, -rows:] = pair[0].where(
-                draw(10, *numbers[:, -rows:].shape) < draw(10, rows, 1), pair[1]
-            )
-        if rows and self.operation == "add":  # the first ones: columns that sum to 9, from a carry on
-            is_chained = draw(100, rows, self.digits) < 100 * CHAIN
-            is_chained[:, 0] = False
-            numbers[0, :rows] = numbers[0, :rows].masked_fill(place >= lengths[0, :rows], 0)
-            rest = 9 - numbers[0, :rows]
-            numbers[1, :rows] = rest.where(is_chained, numbers[1, :rows])
+        part = torch.rand(n, 1, generator=generator, device=generator.device)
+        pair = draw(10, 2, self.terms, n, 1)
+        of_pair = pair[0].where(draw(10, self.terms, n, self.digits) < draw(10, n, 1), pair[1])
+        numbers = of_pair.where(part >= 1 - self.hard, numbers)
+        if self.operation == "add":  # columns that sum to 9, from a carry on
+            is_chained = (draw(100, n, self.digits) < 100 * CHAIN) & (part < self.hard) & (place > 0)
+            rest = 9 - numbers[0].masked_fill(place >= lengths[0], 0)
+            numbers[1] = rest.where(is_chained, numbers[1])
         top = draw(10, self.terms, n, 1, low=1)
         is_empty = (place == lengths - 1) & (lengths > 1) & (numbers == 0)
         return top.where(is_empty, numbers).masked_fill(place >= lengths, 0)
