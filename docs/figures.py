@@ -13,6 +13,7 @@ from pathlib import Path
 from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
 from hf_attn.experiments import EXPERIMENTS
 from hf_attn.experiments.base import Row, over_seeds, settings_of
+from hf_attn.experiments.reach import worst_of
 from hf_attn.tasks.text.toy_english import FAMILIES
 from hf_attn.utils.markdown import write_line, write_percent, write_rule
 
@@ -204,7 +205,7 @@ ACROSS: Mapping[str, tuple[str, Mapping[str, Pick], str, Pick]] = {
     ),
     "reach": (
         "reach",
-        {"positions": setting("model"), "kind": setting("kind")},
+        {"task": setting("task"), "up to": setting("train"), "positions": setting("model")},
         "size",
         figure("exact_match"),
     ),
@@ -225,8 +226,12 @@ def tabulate_experiment(block: str) -> str:
         return write_verdicts(block.removeprefix("verdicts "))
     if block in ACROSS:
         name, columns, across, pick = ACROSS[block]
-        rows = over_seeds(read_experiment(name), EXPERIMENTS[name].settings)
+        rows, settings = read_experiment(name), EXPERIMENTS[name].settings
+        if name == "reach":  # of every training and size one line: the kind that is worst
+            rows, settings = worst_of(rows), settings[:-1]
+        rows = over_seeds(rows, settings)
         values = list(dict.fromkeys(row[across] for row in rows))
+        values = sorted(values) if isinstance(values[0], int) else values
         lines: dict[tuple[str, ...], dict[object, str]] = {}
         for row in rows:
             lines.setdefault(tuple(column(row) for column in columns.values()), {})[row[across]] = pick(row)

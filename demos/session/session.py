@@ -35,6 +35,7 @@ TAKEN_OVER = (  # by a page that is loaded again
     "pulled",
     "opened",
     "seen",
+    "tried",
     "interrupted",
 )
 LONGEST_NAME = 40  # characters of a run's name
@@ -66,6 +67,8 @@ class Session:
     opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
     newest: dict[type, Newest] = field(default_factory=dict)  # by the kind of event
     seen: dict[int, object] = field(default_factory=dict)  # what fields last held, by their components' ids
+    # ((checkpoint, step of its weights), input) → what was written and what is right, or None: it was right
+    tried: dict[tuple, tuple[str, str] | None] = field(default_factory=dict)
     # runs that were under way when their page was left, and whether they were paused
     interrupted: list[tuple[TrainingJob, bool]] = field(default_factory=list)
     is_over: bool = False

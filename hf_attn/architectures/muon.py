@@ -20,8 +20,8 @@ class Muon(AdamW):
     orthogonal(X) = U Vᵀ of X = U Σ Vᵀ, nearly: its singular values come to lie between .7 and 1.2. A gradient
     with few strong directions then teaches the weak ones, too. Jordan et al. 2024,
     kellerjordan.github.io/posts/muon; the size of a step, by which one rate γ suits both kinds of weights, is
-    of Liu et al. 2025, arXiv:2502.16982. torch.optim.Muon takes the same steps, one matrix after the other, in
-    bfloat16, which a processor computes slowly, and has no place for the other weights.
+    of Liu et al. 2025, arXiv:2502.16982. torch.optim.Muon takes the same steps, one matrix after the other,
+    in bfloat16, which a processor computes slowly, and has no place for the other weights.
 
     Args:
         groups: of weights, as AdamW takes them.
@@ -68,7 +68,7 @@ class Muon(AdamW):
 
 
 def make_orthogonal(matrices: torch.Tensor) -> torch.Tensor:
-    """[k, n, m] → nearly U Vᵀ of each U Σ Vᵀ, by the Newton–Schulz iteration X ← a X + (b XXᵀ + c (XXᵀ)²) X."""
+    """[k, n, m] → nearly U Vᵀ of each U Σ Vᵀ, by steps X ← a X + (b XXᵀ + c (XXᵀ)²) X (Newton–Schulz)."""
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     found = matrices.mT if is_tall else matrices
     found = found / found.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)

@@ -72,7 +72,7 @@ def build_adafactor(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
 def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
     """Steps that change every direction of a matrix alike; AdamW's for embeddings, tables and the output.
 
-    W ← W - .2 √max(n, m) γ U Vᵀ - γ λ W,   U Σ Vᵀ being the momentum    (Jordan et al. 2024; arXiv:2502.16982)
+    W ← W - .2 √max(n, m) γ U Vᵀ - γ λ W,   momentum U Σ Vᵀ        (Jordan et al. 2024; arXiv:2502.16982)
     """
     from torch import nn
 

@@ -74,6 +74,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         rows=_result_rows(results) if results else [],
         search=training.get("search"),
         reach=training.get("reach"),
+        least_sure=training.get("least_sure"),
         find_worst=find_worst,
         write_cell=write_cell,
         write_score=write_score,

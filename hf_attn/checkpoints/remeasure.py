@@ -6,6 +6,7 @@ from pathlib import Path
 from hf_attn.checkpoints.model_card import build_card, find_largest, find_worst_pattern, name_model
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.training_record import (
+    describe_least_sure,
     describe_model,
     describe_reach,
     describe_results,
@@ -31,7 +32,8 @@ CARD = "README.md"
 def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
     """Measure a checkpoint, search for failures, and rewrite its card, map and record where they differ.
 
-    The search tries `tried` held-out inputs. ValueError where the folder does not say what it learned.
+    The search tries `tried` held-out inputs, and twice as many longer ones of a model that reaches.
+    ValueError where the folder does not say what it learned.
 
     Returns:
         (the new content of training.json, whether a file changed).
@@ -43,9 +45,11 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
         "results": describe_results(task, evaluate(model, task), measure_beside(task)),
         **describe_model(model, task),
         "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
-        **({"reach": describe_reach(model, task)} if can_reach(task, model.config) else {}),
         "map": None if worked_map is None else worked_map.describe(),
     }
+    if can_reach(task, model.config):
+        measured["reach"] = describe_reach(model, task)
+        measured["least_sure"] = describe_least_sure(model, task, 2 * tried)
     before = checkpoint.training
     if any(before.get(name) != value for name, value in measured.items()):
         measured["measured_with"] = find_versions()

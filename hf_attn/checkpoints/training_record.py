@@ -12,13 +12,14 @@ from transformers import PreTrainedModel
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.failure_search import Search
 from hf_attn.evaluation.metrics import Evaluation, Score, describe_interval, predict
-from hf_attn.evaluation.reach import measure_reach
+from hf_attn.evaluation.reach import measure_least_sure, measure_reach
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 CURVE_POINTS = 200  # of a run's reports, at most
 KEPT_FAILURES = 20
 TIMES, REACH_TRIED = (2, 5, 10, 20), 50  # as long as the longest learned; inputs of each kind
+LEAST_SURE, SEARCH_SEED = 50, 1  # of many inputs so many are told; they are others than those tried first
 KEPT_OF_SEARCH, KEPT_OF_PATTERN = 8, 2
 
 
@@ -123,6 +124,13 @@ def describe_reach(model: PreTrainedModel, task: Task) -> dict:
         for times in TIMES
         if times * longest <= task.longest_size
     }
+
+
+def describe_least_sure(model: PreTrainedModel, task: Task, searched: int) -> dict:
+    """Of inputs of the largest size of `describe_reach`, those of which the model is least sure."""
+    size = max(times for times in TIMES if times * task.largest_size <= task.longest_size) * task.largest_size
+    score = measure_least_sure(model, task, size, searched, LEAST_SURE, SEARCH_SEED)
+    return {"size": size, "searched": searched, **_describe_share(score)}
 
 
 def write_record(record: Mapping) -> str:

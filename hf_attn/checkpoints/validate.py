@@ -53,7 +53,7 @@ SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chu
 # types of what is read from training.json; other keys are not checked
 TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("task", "recipe", "results", "versions", "worked_example"), dict),
-    **dict.fromkeys(("map", "search", "reach", "measured_with"), dict),
+    **dict.fromkeys(("map", "search", "reach", "least_sure", "measured_with"), dict),
     "curve": list,
     **dict.fromkeys(("steps", "seed", "threads", "parameters"), int),
     **dict.fromkeys(("seconds", "until"), (int, float)),

@@ -1,7 +1,7 @@
 """Learned on short inputs, measured on long ones: how far what was learned reaches.
 
-A run does not look at long inputs: it has a fixed number of steps. The recipe was chosen on seed 0, looking
-at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own integers.
+A run does not look at long inputs: it has a fixed number of steps. The recipe was chosen on seeds 0 to 5,
+looking at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own integers.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.evaluation.reach import measure_reach
-from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, points_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, learn, points_of, settings_of
 from hf_attn.models.config_checks import check_choice, check_number
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import REACHING, Recipe
@@ -100,6 +100,7 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
             for kind, score in measure_kinds(model, sizes, size, seed).items():
                 yield {
                     "task": sizes.task,
+                    "train": sizes.train,
                     "model": name,
                     "size": size,
                     "kind": kind,
@@ -127,34 +128,40 @@ def measure_kinds(model: PreTrainedModel, sizes: Sizes, size: int, seed: int) ->
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     findings = []
-    for name in settings_of(rows, "model"):
-        line = {"model": name}
+    for task, train, model in dict.fromkeys((row["task"], row["train"], row["model"]) for row in rows):
+        own = [
+            row for row in worst_of(rows) if (row["task"], row["train"], row["model"]) == (task, train, model)
+        ]
         worst = {
-            size: min(
-                mean_of(rows, "exact_match", **line, size=size, kind=kind) for kind in kinds_at(rows, size)
-            )
-            for size in settings_of(rows, "size", **line)
+            size: min(row["exact_match"] for row in own if row["size"] == size)
+            for size in settings_of(own, "size")
         }
-        reached = [size for size, share in worst.items() if share >= RIGHT_ENOUGH]
         figures = ", ".join(f"{size}: {share:.3f}" for size, share in worst.items())
+        longest, seeds = max(worst), len(settings_of(own, "seed"))
         findings.append(
             Finding(
-                f"{name}: at the longest, {max(worst)}, {RIGHT_ENOUGH:.0%} of every kind are right.",
-                max(worst) in reached,
-                f"the worst kind's share by size, {figures}",
+                f"{task} up to {train}, {model}: at {longest}, {RIGHT_ENOUGH:.0%} of every kind are right, "
+                f"whatever the seed ({seeds}).",
+                worst[longest] >= RIGHT_ENOUGH,
+                f"the worst kind and seed by size, {figures}",
             )
         )
     return tuple(findings)
 
 
+def worst_of(rows: Sequence[Row]) -> list[Row]:
+    """Of every training and size the row of the kind that is worst."""
+    found: dict[tuple, Row] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("task", "train", "model", "size", "seed"))
+        if key not in found or row["exact_match"] < found[key]["exact_match"]:
+            found[key] = row
+    return [{name: value for name, value in row.items() if name != "kind"} for row in found.values()]
+
+
 def count_kinds(task: str) -> int:
     """How many kinds of inputs a name in TASKS_BY_NAME has at a size."""
     return len(TASKS_BY_NAME[task](1).beyond(2, 1))
-
-
-def kinds_at(rows: Sequence[Row], size: int) -> list[str]:
-    """The kinds that were measured at a size."""
-    return settings_of(rows, "kind", size=size)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
@@ -165,7 +172,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 EXPERIMENT = Experiment(
     title="Reach",
     question="Learned on short inputs only: how many long ones are right?",
-    settings=("task", "model", "size", "kind"),
+    settings=("task", "train", "model", "size", "kind"),
     sizes=Sizes(),
     full=Sizes(test=(20, 50, 100, 200, 500), models=tuple(MODELS), examples=100),
     count=lambda sizes: len(sizes.models) * (1 + len(sizes.test) * count_kinds(sizes.task)),

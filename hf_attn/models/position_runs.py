@@ -85,14 +85,14 @@ class SignificanceBias(RunPositions):
     in the decoder, which writes the ones first (after the coupled positions of Cho et al. 2024). θ has one
     table for each kind of attention; a key outside of numbers has an entry of its own, and a query outside of
     numbers has one for all keys inside. Distances of k = relative_clip_distance and more share one, on either
-    side. φ is the encoder's alone: r counts the numbers begun up to a token, so that two of one length differ,
-    as subtraction needs. A decoder-only model has no source: there all four encodings of this file count its
-    steps.
+    side. φ is the encoder's alone: r counts the numbers begun up to a token, so that two of one length
+    differ, as subtraction needs. A decoder-only model has no source: there all four encodings of this file
+    count its steps.
 
     c = relative_bias_multiplier lets θ matter: the optimizer moves each θ by about 1, too little against many
-    keys. ξ = δ ~ U[0, crowd_noise] where |p_j − p_i| ≥ k, else 0: one δ for each example and kind of attention,
-    in training only, as if e^δ times as many far keys were there: a longer input has more of them. To a query
-    outside all keys are far.
+    keys. ξ = δ ~ U[0, crowd_noise] where |p_j − p_i| ≥ k, else 0: one δ for each example and kind of
+    attention, in training only, as if e^δ times as many far keys were there: a longer input has more of
+    them. To a query outside all keys are far.
     """
 
     title = "Significance"
@@ -122,7 +122,7 @@ class SignificanceBias(RunPositions):
         return torch.where(is_key, rows, 2 * self.farthest + 1)
 
     def bias(self, query_places: torch.Tensor, key_places: torch.Tensor, tables, order=None) -> torch.Tensor:
-        """Σ c θ over the places [B, T, n] and [B, S, n], c φ by the last where asked, and the noise: [B, H, T, S]."""
+        """Σ c θ over the places [B, T, n] and [B, S, n], c φ of their runs, and the noise: [B, H, T, S]."""
         each = [self.find_rows(query_places[..., i], key_places[..., i]) for i in range(len(tables))]
         rows, table, size = each[0], tables[0], len(tables[0])
         for more, other in zip(each[1:], tables[1:], strict=True):  # every combination: one look-up

@@ -5,8 +5,8 @@ import torch
 
 from hf_attn import load_checkpoint
 from hf_attn.checkpoints.save_load import BUNDLED
-from hf_attn.evaluation.metrics import exact_matches, predict
-from hf_attn.evaluation.reach import can_reach, measure_reach
+from hf_attn.evaluation.metrics import exact_matches, find_right, predict
+from hf_attn.evaluation.reach import can_reach, find_margins, measure_least_sure, measure_reach
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
 
@@ -28,7 +28,7 @@ def test_what_is_measured_in_one_pass_is_what_is_written(adder, monkeypatch):
     weight = adder.model.model.encoder.positions.weight
     with torch.no_grad():
         held = weight.clone()
-        weight += 0.02 * torch.randn(
+        weight += 0.05 * torch.randn(
             weight.shape, generator=torch.Generator().manual_seed(0)
         )  # some are wrong
     try:
@@ -40,6 +40,25 @@ def test_what_is_measured_in_one_pass_is_what_is_written(adder, monkeypatch):
     finally:
         with torch.no_grad():
             weight.copy_(held)
+
+
+def test_those_of_which_it_is_least_sure_hold_the_wrong_ones(adder):
+    task = adder.task
+    weight = adder.model.model.encoder.positions.weight
+    held = weight.detach().clone()
+    with torch.no_grad():
+        weight += 0.05 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+        try:
+            batches = task.beyond(25, 8, 3).values()
+            right = torch.cat([find_right(adder.model, task, batch) for batch in batches])
+            margins = torch.cat([find_margins(adder.model, batch) for batch in batches])
+            (found, least) = (measure_least_sure(adder.model, task, 25, 32, kept, 3) for kept in (32, 5))
+        finally:
+            weight.copy_(held)
+    assert 0 < right.sum() < 32
+    assert torch.equal(margins > 0, right)
+    assert (found.examples, found.exact_match) == (32, right.float().mean())
+    assert (least.examples, least.exact_match) == (5, right[margins.argsort()[:5]].float().mean())
 
 
 def test_an_answer_may_be_longer_than_any_learned(adder):

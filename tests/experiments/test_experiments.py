@@ -480,7 +480,7 @@ def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
 
 
 def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():
-    row = {"task": "addition", "model": "both_ends", "seed": 0}
+    row = {"task": "addition", "train": 10, "model": "both_ends", "seed": 0}
     kinds = {"same lengths": 1.0, "nines": 0.98}
     rows = [{**row, "size": 10, "kind": "held-out", "exact_match": 1.0}]
     rows += [{**row, "size": 50, "kind": kind, "exact_match": share} for kind, share in kinds.items()]
@@ -488,3 +488,8 @@ def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():
     assert (finding.holds, "50: 0.980" in finding.measured) == (False, True)
     (finding,) = reach.judge(rows[:2])
     assert finding.holds
+    other = [{**line, "seed": 1, "exact_match": 0.5} for line in rows[:2]]
+    (finding,) = reach.judge(rows[:2] + other)  # one seed fails: the mean does not hide it
+    assert (finding.holds, "whatever the seed (2)" in finding.claim) == (False, True)
+    (ten, five) = reach.judge(rows[:2] + [{**line, "train": 5} for line in other])
+    assert (ten.holds, five.holds) == (True, False)

@@ -12,11 +12,12 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE
 from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
 from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input, name_split
-from ...session.page import LAST_NOW, LIGHT, Page
+from ...session.page import LAST_NOW, LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import answer_snippet
 from ...ui import boards, formatting, notices
 from .answer_view import AnswerView
+from .challenge import build_challenge, remember, show_tried, take_broken, take_hard_input
 
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
@@ -136,7 +137,10 @@ def write(session: Session, values: dict[str, object]) -> dict:
             python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
             told = notices.headline(tell_answer(value, opened.kind))
-            return {"board": board, "headline": told, "error": "", "origin": opened.origin, "wrong": ""}
+            if strategy == "greedy" and opened.kind == SEQUENCE:  # what is drawn may be wrong by chance
+                remember(session, chosen, text, value)
+            shown = {"board": board, "headline": told, "error": "", "origin": opened.origin, "wrong": ""}
+            return shown | show_tried(session, chosen, opened.task)
     except FieldError as error:
         return {"error": "", "wrong": notices.field_error(str(error))}
     except ValueError as error:
@@ -167,6 +171,7 @@ def choose_model(session: Session, values: dict[str, object]) -> dict:
         "write": "Read" if kind == CLASSES else "Write",
         "strategy": gr.update(visible=kind != CLASSES),
         **show_settings(values["strategy"], kind),
+        **show_tried(session, values["checkpoint"], opened.task if opened else None),
     }
 
 
@@ -194,6 +199,7 @@ def build(page: Page) -> None:
         radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
         titles = [(row.title, name) for name, row in STRATEGIES.items()]
         strategy = gr.Radio(titles, value="greedy", label="Choose each symbol by", **radio)
+    challenge = build_challenge()
     with gr.Row(elem_classes="hf-how"):
         shown = show_settings("greedy")
         how = {}
@@ -208,9 +214,13 @@ def build(page: Page) -> None:
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
     wrong = notices.build_error_line("try-how-error")
     board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
-    more = {"board": board, "wrong": wrong, "write": write_button, "again": again}
-    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more)
+    more = {"board": board, "wrong": wrong, "write": write_button, "again": again} | challenge
+    others = (challenge["hard"], challenge["broken"])
+    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more, others=others)
     events.wire_input()
+    asked, text = {"checkpoint": parts["checkpoint"]}, {"text": parts["text"]}
+    events.wire(page.connect(others[0].click, take_hard_input, asked, text, **NOW).then)
+    events.wire(page.connect(others[1].input, take_broken, {"broken": others[1]}, text, **NOW).then)
     events.wire(write_button.click)
     events.wire(board.rewrite)
     shown = page.connect(
