@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long reach sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -88,6 +88,23 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train topics --seed 0 --output-dir $(CHECKPOINTS)/attn-docstring-topics
 	$(BIN)/python -m hf_attn train sentences --seed 0 --output-dir $(CHECKPOINTS)/attn-sentences
 	for file in $(CHECKPOINTS)/*/*.py; do ln -sf ../../hf_attn/models/$$(basename $$file) $$file; done
+
+# Learned on short inputs, right on long ones: all rows of the table, the checkpoint, its card and the figures.
+REACH = $(BIN)/python -m hf_attn experiment reach --seed 10
+LONGER = --set models=both_ends --set test=500,1000 --set examples=10
+OTHERS = both_ends without noise,both_ends with multiplier 1,coupled,abacus,t5_clipped,t5,alibi,rotary,none
+reach: $(VENV)/.app
+	rm -rf build/reach
+	$(REACH) --seeds 5 --output-dir build/reach/1
+	$(REACH) --seeds 5 $(LONGER) --output-dir build/reach/2
+	$(REACH) --seeds 3 --set "models=$(OTHERS)" --output-dir build/reach/3
+	$(REACH) --seeds 5 --set task=subtraction --set models=both_ends --output-dir build/reach/4
+	$(REACH) --seeds 5 --set task=multiplication --set models=both_ends --output-dir build/reach/5
+	$(REACH) --seeds 5 --set train=5 --set test=20,50,100 --set models=both_ends --output-dir build/reach/6
+	cat build/reach/*/rows.jsonl > benchmarks/results/experiments/reach.jsonl
+	$(BIN)/python -m hf_attn train arithmetic --seed 0 --output-dir $(CHECKPOINTS)/attn-addition-long
+	for file in $(CHECKPOINTS)/*/*.py; do ln -sf ../../hf_attn/models/$$(basename $$file) $$file; done
+	$(MAKE) cards figures
 
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
 cards: $(VENV)/.app
