@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import gradio as gr
 from gradio.components import Component
-from transformers import PreTrainedConfig
 
 from hf_attn.evaluation.reach import can_reach
 from hf_attn.tasks import Task
@@ -32,7 +31,7 @@ def build_challenge() -> dict[str, Component]:
     return {"hard": hard, "tried": tried, "broken": broken}
 
 
-def find_hard_input(task: Task, config: PreTrainedConfig, randomness: random.Random) -> str | None:
+def find_hard_input(task: Task, config, randomness: random.Random) -> str | None:
     """An input on which models stumble, a long one where this model reaches; None where the task has none."""
     if can_reach(task, config):
         size = min(TIMES * task.largest_size, task.longest_size)
