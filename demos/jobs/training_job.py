@@ -158,7 +158,7 @@ class TrainingJob(Job):
         """Measure inputs longer than those learned."""
         self.reach = []
         for times, each in REACHED.items():
-            if self.is_closed or times * largest_size(self.task) > self.task.longest_size:
+            if self.is_closed or times * self.task.largest_size > self.task.longest_size:
                 break
             with self.looking() as model:
                 self.reach = [*self.reach, describe_reach(model, self.task, times, each)]
@@ -341,21 +341,16 @@ class TrainingJob(Job):
         }
 
 
-def largest_size(task: Task) -> int:
-    """The largest size that a task learns, as its form has it."""
-    return getattr(task, str(task.sizes[0].option))
-
-
 def describe_reach(model, task: Task, times: int, each: int) -> dict:
     """How many inputs are right that are so many times as long as any learned: `each` of every kind."""
-    size = min(times * largest_size(task), task.longest_size)
+    size = min(times * task.largest_size, task.longest_size)
     whole = pool_scores(list(measure_reach(model, task, size, each).values()))
     return {"size": size, "right": round(whole.exact_match * whole.examples), "examples": whole.examples}
 
 
 def describe_beyond(task: Task) -> dict:
     """The largest size that is learned, the longer one that is watched, and what both are counted in."""
-    learned = largest_size(task)
+    learned = task.largest_size
     unit = task.size_name if task.size_name == "digits" else "symbols"
     return {"learned": learned, "watched": WATCHED[0] * learned, "unit": unit}
 

@@ -115,14 +115,13 @@ def describe_search(search: Search) -> dict:
 
 def describe_reach(model: PreTrainedModel, task: Task) -> dict:
     """Figures by kind for inputs so many times as long as the longest learned, as TIMES says: {size: …}."""
-    longest = getattr(task, str(task.sizes[0].option))
     return {
-        str(times * longest): {
+        str(times * task.largest_size): {
             kind: _describe_share(score)
-            for kind, score in measure_reach(model, task, times * longest, REACH_TRIED).items()
+            for kind, score in measure_reach(model, task, times * task.largest_size, REACH_TRIED).items()
         }
         for times in TIMES
-        if times * longest <= task.longest_size
+        if times * task.largest_size <= task.longest_size
     }
 
 

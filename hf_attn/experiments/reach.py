@@ -121,7 +121,7 @@ def recipe_for(name: str, steps: int) -> Recipe:
 def measure_kinds(model: PreTrainedModel, sizes: Sizes, size: int, seed: int) -> dict[str, Score]:
     """Scores by kind at one size; at the largest learned of what was held out."""
     task = TASKS_BY_NAME[sizes.task](sizes.train)
-    if size == sizes.train:
+    if size == task.largest_size:
         return {HELD_OUT: evaluate(model, task, n=10 * sizes.examples).overall}
     return measure_reach(model, task, size, sizes.examples, seed)
 

@@ -108,7 +108,7 @@ class Task(ABC):
     groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     is_reversed: ClassVar[bool] = False  # a target's last symbol is written first
-    longest_size: ClassVar[int] = 0  # of the inputs that `beyond` draws; 0 where there are none
+    longest_size: ClassVar[int] = 0  # the largest size beyond those that are learned; 0 where there is none
     run_symbols: ClassVar[tuple[str, ...]] = ()  # that form numbers; empty where all symbols form one run
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
@@ -171,8 +171,14 @@ class Task(ABC):
 
     @property
     def longest_answer(self) -> int:
-        """Most tokens of an answer where more may be asked for than was trained, `</s>` included."""
-        return self.max_target_tokens
+        """Most tokens of an answer, `</s>` included, also to an input of `longest_size`."""
+        beyond = self.longest_size - self.largest_size if self.longest_size else 0
+        return self.max_target_tokens + beyond
+
+    @property
+    def largest_size(self) -> int:
+        """The largest size that is learned: the option that its form offers as a size."""
+        return getattr(self, str(self.sizes[0].option))
 
     @property
     @abstractmethod

@@ -82,3 +82,12 @@ def test_only_models_that_count_in_the_text_reach_and_only_where_there_is_more(a
 def test_longer_sequences_have_that_length_and_are_held_out():
     (batch,) = build_task("copy", max_length=5).beyond(30, 7).values()
     assert (batch.labels != -100).sum(1).tolist() == [31] * 7
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "copy", "reverse"])
+def test_the_longest_answer_is_that_to_an_input_of_the_longest_size(name):
+    task = build_task(name)
+    batches = task.beyond(task.longest_size, 1).values()
+    assert max(batch.labels.shape[1] for batch in batches) == task.longest_answer
+    assert task.longest_answer - task.max_target_tokens == task.longest_size - task.largest_size > 0
+    assert build_task("parity").longest_answer == build_task("parity").max_target_tokens

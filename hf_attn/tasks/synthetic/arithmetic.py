@@ -117,8 +117,6 @@ class Arithmetic(Task):
     def max_target_tokens(self) -> int:
         return self.digits + 2
 
-    longest_answer = MOST_DIGITS + 2
-
     @property
     def worked_example(self) -> WorkedExample:
         """Numbers with a carry, where their digits are allowed."""
