@@ -20,6 +20,7 @@ from hf_attn.tasks.splits import HELD_OUT
 from hf_attn.tasks.synthetic.arithmetic import Arithmetic
 from hf_attn.tasks.synthetic.copying import Copying
 from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.tasks.synthetic.sorting import Sorting
 from hf_attn.viz.draw_chart import Chart
 
 TASKS_BY_NAME: Mapping[str, Callable[[int], Task]] = {  # name → the task up to a size
@@ -31,6 +32,7 @@ TASKS_BY_NAME: Mapping[str, Callable[[int], Task]] = {  # name → the task up t
     "multiplication": lambda size: Arithmetic("multiply", digits=size),
     "copy": lambda size: Copying(size),
     "reverse": lambda size: Reversing(size),
+    "sort": lambda size: Sorting(length=size, shortest=1),
 }
 LEARNED_TABLE: Mapping[str, object] = {"position_initializer_range": 1.0, "crowd_noise": 0.0}
 # what a model is given, beside the recipe's own: places, and the two things that let them carry far

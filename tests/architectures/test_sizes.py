@@ -45,6 +45,7 @@ BESIDE = {
     ("copy", "max_length"): {"min_length": 1},
     ("sort", "smallest"): {"largest": 99},
     ("sort", "largest"): {"smallest": 0},
+    ("sort", "shortest"): {"length": 1000},
     ("addition", "max_addend"): {"digits": 9},
     ("recall", "max_pairs"): {"num_keys": 26},
     ("recall", "num_keys"): {"max_pairs": 2},

@@ -9,6 +9,7 @@ from hf_attn.evaluation.metrics import exact_matches, find_right, predict
 from hf_attn.evaluation.reach import can_reach, find_margins, measure_least_sure, measure_reach
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
+from hf_attn.tasks.splits import HELD_OUT, SPLITS
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +80,23 @@ def test_only_models_that_count_in_the_text_reach_and_only_where_there_is_more(a
         measure_reach(adder.model, build_task("sort"), 50, 2)
 
 
-def test_longer_sequences_have_that_length_and_are_held_out():
-    (batch,) = build_task("copy", max_length=5).beyond(30, 7).values()
+@pytest.mark.parametrize(
+    "task", [build_task("copy", max_length=5), build_task("sort", length=5, shortest=2)], ids=str
+)
+def test_longer_sequences_have_that_length_and_are_held_out(task):
+    (batch,) = task.beyond(30, 7).values()
     assert (batch.labels != -100).sum(1).tolist() == [31] * 7
+    keys = torch.tensor(
+        [sorted(row) if task.name == "sort" else row for row in batch.input_ids[:, :-1].tolist()]
+    )
+    assert {SPLITS[place] for place in task.split_of(keys).tolist()} == {HELD_OUT}
 
 
-@pytest.mark.parametrize("name", ["arithmetic", "copy", "reverse"])
-def test_the_longest_answer_is_that_to_an_input_of_the_longest_size(name):
-    task = build_task(name)
+@pytest.mark.parametrize(
+    ("name", "options"), [("arithmetic", {}), ("copy", {}), ("reverse", {}), ("sort", {"shortest": 1})]
+)
+def test_the_longest_answer_is_that_to_an_input_of_the_longest_size(name, options):
+    task = build_task(name, **options)
     batches = task.beyond(task.longest_size, 1).values()
     assert max(batch.labels.shape[1] for batch in batches) == task.longest_answer
     assert task.longest_answer - task.max_target_tokens == task.longest_size - task.largest_size > 0

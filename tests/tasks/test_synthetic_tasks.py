@@ -1,6 +1,7 @@
 """Reversing, sorting, parity, sums on a clock, brackets, recall: what only they promise."""
 
 import re
+from collections import Counter
 
 import pytest
 import torch
@@ -66,8 +67,31 @@ def test_sorting_reads_equal_numbers_in_the_order_in_which_they_stand():
     assert [row.index(1) for row in rows] == [1, 3, 0, 2, 4]
 
 
-def test_all_orders_of_held_out_numbers_are_held_out():
-    task = build_task("sort", length=3, smallest=1, largest=9)
+def test_sorting_draws_every_count_from_shortest_to_length_alike():
+    task = build_task("sort", length=12, shortest=3)
+    counts = Counter(map(task.size_of, sources_of(task, draw(task, 10_000))))
+    assert set(counts) == set(range(3, 13))
+    assert max(abs(count - 1000) for count in counts.values()) < 200
+    assert task.verify("9 4 17", "4 9 17").correct
+    with pytest.raises(ValueError, match="13 numbers; this model sorts 3 to 12: write whole numbers from 2"):
+        task.encode("4 " * 13)
+
+
+@pytest.mark.parametrize(
+    ("task", "symbol"),
+    [
+        (build_task("sort", length=1000), "19"),
+        (build_task("copy", max_length=1000, num_symbols=10_000), "10000"),
+    ],
+    ids=str,
+)
+def test_an_input_of_a_thousand_symbols_is_read(task, symbol):
+    assert len(task.encode(f"{symbol} " * 1000)) == 1001
+
+
+@pytest.mark.parametrize("shortest", [0, 1])
+def test_all_orders_of_held_out_numbers_are_held_out(shortest):
+    task = build_task("sort", length=3, smallest=1, largest=9, shortest=shortest)
     held = {tuple(sorted(source.split())) for source in sources_of(task, task.held_out(200))}
     trained = {tuple(sorted(source.split())) for source in sources_of(task, draw(task, 20_000))}
     assert held

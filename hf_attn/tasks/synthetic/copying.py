@@ -45,6 +45,7 @@ class SymbolSequences(SpacedTask):
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
     longest_size = LONGEST
+    longest_text = 6 * LONGEST
     sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 20),)
 
     def __post_init__(self) -> None:

@@ -9,9 +9,12 @@ import torch
 
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, SpacedTask, WorkedExample, point_at, spaced
-from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.batch import PAD, SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, SMALL_TRANSFORMER, Recipe
+from hf_attn.tasks.splits import HELD_OUT
+
+LONGEST = 1_000  # numbers: as many as copying has symbols
 
 
 @dataclass(frozen=True)
@@ -19,20 +22,24 @@ class Sorting(SpacedTask):
     """Write numbers in ascending order: "9 4 17 4" → "4 4 9 17".
 
     Args:
-        length: how many numbers there are, 1 to 20; “Learn AI Series (#51)” sorts 8.
+        length: most numbers, 1 to LONGEST; “Learn AI Series (#51)” sorts 8.
         smallest: the smallest number, at least 0.
         largest: the largest, at most 99.
+        shortest: fewest numbers, all counts up to `length` being equally likely; 0 where there are always
+            `length`.
     """
 
-    length: int = bounded(8, 1, 20)
+    length: int = bounded(8, 1, LONGEST)
     smallest: int = bounded(2, 0, 98)
     largest: int = bounded(19, 1, 99)
+    shortest: int = bounded(0, 0, LONGEST)
 
     name = "sort"
     title = "Sorting"
     purpose = "write numbers in ascending order"
     notation = "whole numbers separated by spaces"
     metric = "every number right"
+    longest_text = 3 * LONGEST
     sizes = (SizeChoice("length", "Numbers", (4, 8, 12, 16), 8),)
 
     recipes: ClassVar[Mapping[str, Recipe]] = {
@@ -50,6 +57,16 @@ class Sorting(SpacedTask):
             raise ValueError(
                 f"smallest={self.smallest} and largest={self.largest}: choose 0 ≤ smallest < largest ≤ 99."
             )
+        if self.shortest > self.length:
+            raise ValueError(
+                f"shortest={self.shortest} and length={self.length}: "
+                f"choose 0 ≤ shortest ≤ length ≤ {LONGEST}."
+            )
+
+    @property
+    def longest_size(self) -> int:  # type: ignore[override]
+        """As many numbers as may be; none beyond where only one count is learned."""
+        return LONGEST if self.shortest else 0
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -63,14 +80,16 @@ class Sorting(SpacedTask):
 
     @property
     def allowed(self) -> str:
-        return f"{self.length} whole numbers from {self.smallest} to {self.largest} separated by spaces"
+        count = "" if self.shortest else f"{self.length} "
+        return f"{count}whole numbers from {self.smallest} to {self.largest} separated by spaces"
 
     @property
     def worked_example(self) -> WorkedExample:
         """Numbers with one twice, as far as the options allow."""
         own = (9, 4, 17, 12, 4, 19, 2, 8)
         span = self.largest - self.smallest + 1
-        numbers = [self.smallest + (own[place % len(own)] - 2) % span for place in range(self.length)]
+        length = min(max(len(own), self.shortest or self.length), self.length)
+        numbers = [self.smallest + (own[place % len(own)] - 2) % span for place in range(length)]
         source = " ".join(map(str, numbers))
         return WorkedExample(
             source,
@@ -83,18 +102,23 @@ class Sorting(SpacedTask):
         """Draw numbers uniformly; in order they are the key: no order of held-out ones is trained on."""
         first = len(SPECIAL_TOKENS)  # ids are in the numbers' order
         shape, device = (n, self.length), generator.device
-        ids = torch.randint(first, first + len(self.symbols), shape, generator=generator, device=device)
+        end = first + len(self.symbols)
+        ids = torch.randint(first, end, shape, generator=generator, device=device)
         lengths = torch.full((n,), self.length, device=device)
-        ordered = ids.sort(dim=1).values
-        return Ragged(ids, lengths), Ragged(ordered, lengths), ordered
+        if self.shortest:
+            lengths = torch.randint(self.shortest, self.length + 1, (n,), generator=generator, device=device)
+        is_behind = torch.arange(self.length, device=device) >= lengths[:, None]
+        ordered = ids.masked_fill(is_behind, end).sort(dim=1).values.masked_fill(is_behind, PAD)
+        return Ragged(ids.masked_fill(is_behind, PAD), lengths), Ragged(ordered, lengths), ordered
 
     def key_of(self, source: str) -> list[int]:
         """The numbers in order."""
         return sorted(super().key_of(source))
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        if len(symbols) != self.length:
-            self.refuse(f"The input has {len(symbols)} numbers; this model sorts {self.length}")
+        if not (self.shortest or self.length) <= len(symbols) <= self.length:
+            counts = f"{self.shortest} to {self.length}" if self.shortest else self.length
+            self.refuse(f"The input has {len(symbols)} numbers; this model sorts {counts}")
 
     def answer(self, source: str) -> str:
         """The numbers in order, by Python's `sorted`."""
@@ -105,6 +129,12 @@ class Sorting(SpacedTask):
         numbers = [int(symbol) for symbol in self.split_source(source)]
         order = sorted(range(len(numbers)), key=numbers.__getitem__)  # Python's sort keeps equals in order
         return point_at(order, len(target.split()), len(numbers))
+
+    def beyond(self, size: int, n: int, seed: int = 0) -> Mapping[str, Batch]:
+        """Draw n held-out inputs of so many numbers."""
+        if not self.longest_size:
+            return super().beyond(size, n, seed)
+        return {HELD_OUT: replace(self, length=size, shortest=size).held_out(n, seed)}
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:
         """Equal numbers, and orders that chance hardly ever draws."""
