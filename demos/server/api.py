@@ -202,7 +202,7 @@ class ApiSession:
             most = opened.most_own(len(ids)) if opened.model.can_generate() else None
             written = generate_answer(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
             prediction = opened.read_text(list(written.ids))
-            verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
+            verdict = opened.reader.verify(text.strip(), prediction) if opened.reader else None
             labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
             sure = [float(choice.probabilities[choice.token]) for choice in written.choices]
         return {

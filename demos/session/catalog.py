@@ -12,6 +12,7 @@ from torch import nn
 from hf_attn.analysis.predictions import MASKED, NEXT, WRITTEN, find_prediction
 from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
+from hf_attn.evaluation.reach import widen_task
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.generation.generate import most_tokens
 from hf_attn.hub.external_models import open_model
@@ -58,7 +59,7 @@ class LoadedModel:
         """Ids of an input; ValueError says why it cannot be read."""
         limits_here().refuse_more("characters", len(text))
         if self.task is not None:
-            ids = self.task.encode(text)
+            ids = self.reader.encode(text)
             self.words.clear()
             self.words.update(self.task.stand_ins(text))
             return ids
@@ -71,6 +72,11 @@ class LoadedModel:
             allowed = f"1 to {count(most)}" if most is not None else "1 and more"
             raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {allowed}.")
         return ids
+
+    @property
+    def reader(self) -> Task | None:
+        """The task as inputs are read and answers judged: of a model that can reach, also long ones."""
+        return self.task and widen_task(self.task, self.model.config)
 
     def encode_target(self, text: str) -> list[int]:
         """Ids of a target for a model without a task."""

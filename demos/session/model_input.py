@@ -170,7 +170,7 @@ def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> lis
         return None
     if not written:  # each word of a text, and the one behind it
         return opened.task.alignment("", opened.task.join_target(opened.task.split_source(source)))
-    return opened.task.alignment(source, opened.task.decode(written))
+    return opened.reader.alignment(source, opened.reader.decode(written))
 
 
 def as_ids(opened: LoadedModel, ids: list[int]) -> torch.Tensor:

@@ -70,6 +70,7 @@ def ablate(
     """
     import torch
 
+    from hf_attn.evaluation.reach import widen_task
     from hf_attn.interpret.interventions import parse_intervention
 
     torch.set_num_threads(threads)
@@ -85,6 +86,7 @@ def ablate(
             check_data(loaded, learned)
             outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)
         else:
+            learned = widen_task(learned, loaded.model.config)
             found = measure_text(loaded, learned, text, changes, token or [])
     if text is None:
         print_outcomes(checkpoint, learned, outcomes, as_json)

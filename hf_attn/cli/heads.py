@@ -67,6 +67,7 @@ def heads(
     import torch
 
     from hf_attn.analysis.head_roles import measure_head_roles
+    from hf_attn.evaluation.reach import widen_task
 
     torch.set_num_threads(threads)
     with wrong_use():
@@ -81,6 +82,7 @@ def heads(
                 found = measure_head_roles(loaded.model, learned, number, seed, with_untrained=untrained)
             over = f"mean of {found.examples} held-out examples"
         else:
+            learned = widen_task(learned, loaded.model.config)
             found = measure_text(loaded, learned, text, seed, untrained)
             over = repr(text)
     if as_json:

@@ -120,12 +120,14 @@ def generate(
     """Generate answers with a checkpoint and check them."""
     import torch
 
+    from hf_attn.evaluation.reach import widen_task
     from hf_attn.generation.generate import generate_answer
 
     torch.set_num_threads(threads)
     with wrong_use():
         loaded, learned = open_checkpoint(checkpoint, task)
-        sources = [learned.encode(text) for text in texts]
+        reader = widen_task(learned, loaded.model.config)
+        sources = [reader.encode(text) for text in texts]
         complete_settings(strategy, settings)
         if strategy != "greedy" and not loaded.model.can_generate():
             raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
@@ -139,7 +141,7 @@ def generate(
             **settings,
         )
         prediction, words = learned.decode(written.ids), learned.stand_ins(text)
-        correct = learned.verify(text, prediction).correct
+        correct = reader.verify(text, prediction).correct
         prediction = learned.name_words(prediction, words)
         names_class = not loaded.model.can_generate()
         symbols = [prediction] if names_class else learned.decode_symbols(written.ids)
@@ -148,7 +150,7 @@ def generate(
         if as_json:
             figures: dict = {"correct": correct, "tokens": tokens, "score": written.score}
             if written.beams is not None:
-                figures["beams"] = [_beam_row(learned, text, answer) for answer in written.beams.answers]
+                figures["beams"] = [_beam_row(reader, text, answer) for answer in written.beams.answers]
             print_json("generation", source=text, prediction=prediction, **figures)
         rows.append((text, prediction, judged, f"{written.score:.3f}"))
     if not as_json:
@@ -241,11 +243,13 @@ def attention(
 
 def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | None) -> "AttentionView":
     """A view of a model that learned a task here, with the known answer where there is one."""
+    from hf_attn.evaluation.reach import widen_task
     from hf_attn.interpret.attention_maps import attention_maps
     from hf_attn.interpret.model_inputs import refuse_target
     from hf_attn.tasks.base import TEXT
     from hf_attn.viz.attention_view import AttentionView
 
+    task = widen_task(task, loaded.model.config)
     if task.kind == TEXT and target is None:  # each row is of a token itself
         maps = attention_maps(loaded.model, task.encode(text), "", tokenizer=loaded.tokenizer)
         return AttentionView(maps, text, truth=task.alignment("", task.join_target(task.split_source(text))))

@@ -1,4 +1,6 @@
-"""Inputs longer than those that were learned: how many are answered right."""
+"""Inputs longer than those that were learned: which models read them, and how many are answered right."""
+
+import dataclasses
 
 import torch
 from transformers import PreTrainedConfig
@@ -15,6 +17,13 @@ def can_reach(task: Task, config: PreTrainedConfig) -> bool:
     """Whether a task has inputs longer than any learned, and the model counts places in their text."""
     positions = POSITION_TYPES.get(getattr(config, "position_type", ""))
     return bool(task.longest_size and config.is_encoder_decoder and positions and positions.counts_text)
+
+
+def widen_task(task: Task, config: PreTrainedConfig) -> Task:
+    """The task as a model reads and judges a person's input: up to `longest_size` where it can reach."""
+    if not can_reach(task, config):
+        return task
+    return dataclasses.replace(task, **{str(task.sizes[0].option): task.longest_size})  # type: ignore[type-var]
 
 
 def measure_reach(model, task: Task, size: int, n: int, seed: int = 0) -> dict[str, Score]:

@@ -20,10 +20,14 @@ from demos.tabs.train import tab as train
 from demos.tabs.try_it import answer_view
 from demos.tabs.try_it import tab as trying
 from demos.ui import boards, formatting
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.save_load import save_checkpoint
+from hf_attn.experiments.reach import recipe_for
 from hf_attn.generation.generate import generate_answer, search_beams, temper
 from hf_attn.generation.strategies import STRATEGIES, list_parameters
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks.base import CLASSES
+from hf_attn.tasks.synthetic.copying import Copying
 from tests.support.sessions import changed
 
 CATALOG = build_catalog()
@@ -264,6 +268,19 @@ def test_what_a_task_cannot_read_is_one_short_sentence_under_the_field(name, kin
     assert len(error) < 400
     assert "<script" not in error
     assert updates == {"wrong": ""}
+
+
+def test_a_longer_input_than_learned_is_answered_and_judged_where_the_model_can_reach(tmp_path):
+    task, text = Copying(5), " ".join("47" * 15)
+    save_checkpoint(tmp_path / "copier", build_model(task, recipe_for("both_ends", 1)), task, {})
+    session = Session(build_catalog(tmp_path / "copier"), device="cpu")
+    updates = trying.write(
+        session, {"checkpoint": str(tmp_path / "copier"), "text": text, "strategy": "greedy"}
+    )
+    value = json.loads(updates["board"])
+    assert (updates["error"], value["answer"], value["correct"], value["split"]) == ("", text, False, "")
+    assert len(value["map"]["cols"]) == 31
+    assert "31 symbols; this model reads 1 to 20." in write(f"{text} 1", "attn-copy")["error"]
 
 
 def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():

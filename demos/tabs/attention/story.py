@@ -26,7 +26,7 @@ WORDS = "The next word"  # the bars' title where the input is a sentence
 
 def read_result(opened: LoadedModel, text: str, source: list[int], written: list[int]) -> dict:
     """What the model makes of the input, as the board draws it: a tree, what is likeliest, or a line."""
-    task = opened.task
+    task = opened.reader
     result = {"tree": None, "likeliest": None, "line": ""}
     if opened.kind == CLASSES:
         (choice,) = generate_answer(opened.model, as_ids(opened, source)).choices
@@ -60,7 +60,7 @@ def tell_result(opened: LoadedModel, text: str, written: list[int], result: dict
             said = ["This model says ", ("b", name), f", {formatting.percent(p, 0)}."]
             return [*said, *tell_removal(opened, text)]
         return tell_next(result["likeliest"], "", -1)
-    task = opened.task
+    task = opened.reader
     if task is None:
         return []
     answer = task.decode(written)

@@ -142,7 +142,7 @@ def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
     is_class = opened.kind == CLASSES
     opened.encode(text)  # names its words
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
-    correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
+    correct = opened.reader.verify(text, opened.reader.decode(list(ids))).correct if opened.reader else None
     return {"symbols": symbols, "changed": [False] * len(symbols), "correct": correct}
 
 

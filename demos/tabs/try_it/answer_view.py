@@ -103,7 +103,7 @@ class AnswerView:
 
     def show_answer(self, ids, choices: tuple[Choice, ...], score: float) -> dict:
         """One answer: symbols with their probabilities, verdict, tree or passage, and map."""
-        opened, task, ids = self.opened, self.opened.task, list(ids)
+        opened, task, ids = self.opened, self.opened.reader, list(ids)
         labels = self._name(ids)
         verdict, said = judge(task, self.source, ids)
         wrong = [False] * len(ids)
