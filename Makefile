@@ -97,7 +97,7 @@ reach: $(VENV)/.app
 	rm -rf build/reach
 	$(REACH) --seeds 5 --output-dir build/reach/1
 	$(REACH) --seeds 5 $(LONGER) --output-dir build/reach/2
-	$(REACH) --seeds 3 --set "models=$(OTHERS)" --output-dir build/reach/3
+	$(REACH) --seeds 1 --set "models=$(OTHERS)" --output-dir build/reach/3
 	$(REACH) --seeds 5 --set task=subtraction --set models=both_ends --output-dir build/reach/4
 	$(REACH) --seeds 5 --set task=multiplication --set models=both_ends --output-dir build/reach/5
 	$(REACH) --seeds 5 --set train=5 --set test=20,50,100 --set models=both_ends --output-dir build/reach/6

@@ -351,8 +351,7 @@ def describe_reach(model, task: Task, times: int, each: int) -> dict:
 def describe_beyond(task: Task) -> dict:
     """The largest size that is learned, the longer one that is watched, and what both are counted in."""
     learned = task.largest_size
-    unit = task.size_name if task.size_name == "digits" else "symbols"
-    return {"learned": learned, "watched": WATCHED[0] * learned, "unit": unit}
+    return {"learned": learned, "watched": WATCHED[0] * learned, "unit": task.size_unit}
 
 
 def describe_needed(needed: Needed, answers: list[dict] | None) -> dict:

@@ -181,6 +181,11 @@ class Task(ABC):
         return getattr(self, str(self.sizes[0].option))
 
     @property
+    def size_unit(self) -> str:
+        """What sizes are counted in, for people: "digits" or "symbols"."""
+        return self.size_name if self.size_name == "digits" else "symbols"
+
+    @property
     @abstractmethod
     def recipes(self) -> Mapping[str, Recipe]:
         """Recipes by name, of the architecture that suits the task.

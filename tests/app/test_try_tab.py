@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from random import Random
 
 import pytest
 import torch
@@ -17,11 +18,12 @@ from demos.session.catalog import build_catalog, load_once
 from demos.session.model_input import examples_of
 from demos.session.session import Session
 from demos.tabs.train import tab as train
-from demos.tabs.try_it import answer_view
+from demos.tabs.try_it import answer_view, challenge
 from demos.tabs.try_it import tab as trying
 from demos.ui import boards, formatting
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import save_checkpoint
+from hf_attn.evaluation.failure_search import make_hard_inputs
 from hf_attn.experiments.reach import recipe_for
 from hf_attn.generation.generate import generate_answer, search_beams, temper
 from hf_attn.generation.strategies import STRATEGIES, list_parameters
@@ -281,6 +283,61 @@ def test_a_longer_input_than_learned_is_answered_and_judged_where_the_model_can_
     assert (updates["error"], value["answer"], value["correct"], value["split"]) == ("", text, False, "")
     assert len(value["map"]["cols"]) == 31
     assert "31 symbols; this model reads 1 to 20." in write(f"{text} 1", "attn-copy")["error"]
+
+
+@pytest.mark.parametrize("name", ["attn-addition-long", "attn-copy", "attn-parser", "lstm-reverse"])
+def test_a_hard_input_is_one_that_the_model_reads_and_a_long_one_where_it_reaches(name):
+    opened = load_once(folder(name))
+    found = {challenge.find_hard_input(opened.task, opened.model.config, Random(seed)) for seed in range(8)}
+    assert len(found) > 4
+    for source in found:
+        assert opened.task.encode(source)
+        if name == "attn-addition-long":
+            assert opened.task.size_of(source) == 20 * opened.task.digits
+
+
+def test_a_task_without_hard_inputs_offers_none():
+    opened = load_once(folder("attn-sentences"))
+    assert challenge.find_hard_input(opened.task, opened.model.config, Random(0)) is None
+    assert (
+        challenge.show_tried(Session(CATALOG), folder("attn-sentences"), opened)["hard"]["visible"] is False
+    )
+
+
+def test_what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page():
+    session, name = Session(CATALOG, device="cpu"), folder("lstm-reverse")
+
+    def give(text, strategy="greedy"):
+        return trying.write(session, {"checkpoint": name, "text": text, "strategy": strategy})
+
+    wrong = next(
+        source
+        for source, answer in make_hard_inputs(load_once(name).task)["one symbol again and again"]
+        if json.loads(write(source, "lstm-reverse")["board"])["text"] != answer
+    )
+    updates = give("7 15 2")
+    assert plain(updates["tried"]) == "You gave it 1 input; it was wrong on none."
+    assert updates["broken"]["visible"] is False
+    updates = give(wrong)
+    assert plain(updates["tried"]) == "You gave it 2 inputs; it was wrong on 1."
+    ((line, value),) = updates["broken"]["choices"]
+    assert (value, line.count("→"), ", not " in line) == (wrong, 1, True)
+    assert challenge.take_broken(session, {"broken": value}) == {"text": wrong}
+    give("3 3 9", "sample")  # what is drawn may be wrong by chance
+    give(wrong)
+    again, other = Session(CATALOG, device="cpu"), folder("attn-copy")
+    again.take_over(session)
+    shown = challenge.show_tried(again, name, load_once(name))
+    assert plain(shown["tried"]) == "You gave it 2 inputs; it was wrong on 1."
+    assert challenge.show_tried(again, other, load_once(other))["tried"] == ""
+    for number in range(challenge.MOST_KEPT):
+        challenge.remember(again, other, str(number), {"correct": True, "text": "", "answer": ""})
+    assert challenge.show_tried(again, name, load_once(name))["tried"] == ""
+
+
+def test_a_model_that_reaches_says_how_long_the_numbers_were_that_it_learned():
+    said = plain(write("12+9", "attn-addition-long")["tried"])
+    assert said.startswith("It learned at most 10 digits. You gave it ")
 
 
 def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():

@@ -268,3 +268,24 @@ def test_a_strategy_and_a_draw_that_are_chosen_before_the_last_is_set_up_are_ans
             held[0].continue_()
             expect(page.locator("#try-board .hf-ends tbody button")).to_have_text(list(shown))
         expect(page.locator("#try-top-p")).to_be_visible()
+
+
+def test_an_input_that_broke_the_model_can_be_looked_at_again(chromium, served_app):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-checkpoint input").click()
+        page.get_by_role("option", name="lstm-reverse (bundled)", exact=True).click()
+        page.locator("#try-origin").get_by_text("lstm-reverse").wait_for()
+        field, tried = page.locator("#try-text input, #try-text textarea"), page.locator("#try-tried")
+        before = field.input_value()
+        page.locator("#try-hard").click()
+        expect(field).not_to_have_value(before)
+        expect(tried).to_contain_text("You gave it 2 inputs")
+        wrong = "5 5 5 5 5 5 5 5 5 5 5 5 5"  # of test_try_tab.py's kind: the model loses count
+        fill(page, wrong)
+        expect(page.locator("#try-broken")).to_be_visible()
+        fill(page, "7 15 2")
+        expect(tried).to_contain_text("You gave it 4 inputs")
+        page.locator("#try-broken input").click()
+        page.get_by_role("option").filter(has_text="5 5 5 5 5 5 5 5").first.click()
+        expect(field).to_have_value(wrong)
+        expect(page.locator(".hf-headline:visible")).to_contain_text("which is wrong")

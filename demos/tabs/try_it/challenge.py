@@ -9,6 +9,7 @@ from gradio.components import Component
 from hf_attn.evaluation.reach import can_reach
 from hf_attn.tasks import Task
 
+from ...session.catalog import LoadedModel
 from ...session.model_input import weights_of
 from ...session.session import Session
 from ...ui import formatting, notices
@@ -22,12 +23,12 @@ Wrong = tuple[str, str]  # what was written, what is right
 
 def build_challenge() -> dict[str, Component]:
     """Lay out the button, how often the model was wrong, and the list."""
-    with gr.Row(elem_classes="hf-chips"):
+    with gr.Row(elem_classes="hf-chips", elem_id="try-challenge"):
         look = {"size": "sm", "elem_classes": ["chip", "next"], "elem_id": "try-hard"}
         hard = gr.Button("Try to break it", visible=False, **look)
         tried = gr.HTML("", elem_id="try-tried")
-    with gr.Row(elem_classes="hf-chips"):
-        broken = gr.Dropdown([], label="It was wrong on", visible=False, elem_id="try-broken", min_width=160)
+        look = {"label": "It was wrong on", "elem_id": "try-broken", "min_width": 160}
+        broken = gr.Dropdown([], visible=False, **look)
     return {"hard": hard, "tried": tried, "broken": broken}
 
 
@@ -74,20 +75,24 @@ def remember(session: Session, chosen: str, source: str, value: Mapping) -> None
         del session.tried[next(iter(session.tried))]
 
 
-def show_tried(session: Session, chosen: str | None, task: Task | None) -> dict:
+def show_tried(session: Session, chosen: str | None, opened: LoadedModel | None) -> dict:
     """Updates for the button, the line and the list."""
-    has_hard = task is not None and bool(task.hard_inputs(random.Random(0)))
+    task = opened.task if opened else None
     weights = weights_of(session, chosen)
     tried = {source: wrong for (key, source), wrong in session.tried.items() if key == weights}
     broken = {source: wrong for source, wrong in tried.items() if wrong is not None}
-    line = ""
+    said = []
+    if task is not None and can_reach(task, opened.model.config):
+        said.append(f"It learned at most {task.largest_size} {task.size_unit}.")
     if tried:
         inputs = "1 input" if len(tried) == 1 else f"{len(tried)} inputs"
-        wrong = f"wrong on {len(broken)} of them" if broken else "wrong on none"
-        line = notices.note(f"You gave it {inputs}; it was {wrong}.")
+        said.append(f"You gave it {inputs}; it was wrong on {len(broken) or 'none'}.")
     choices = [(name_wrong(source, *wrong), source) for source, wrong in reversed(broken.items())]
-    shown = gr.update(choices=choices, value=None, visible=bool(broken))
-    return {"hard": gr.update(visible=has_hard), "tried": line, "broken": shown}
+    return {
+        "hard": gr.update(visible=task is not None and bool(task.hard_inputs(random.Random(0)))),
+        "tried": notices.note(" ".join(said)) if said else "",
+        "broken": gr.update(choices=choices, value=None, visible=bool(broken)),
+    }
 
 
 def name_wrong(source: str, written: str, answer: str) -> str:

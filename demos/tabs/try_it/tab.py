@@ -140,7 +140,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
             if strategy == "greedy" and opened.kind == SEQUENCE:  # what is drawn may be wrong by chance
                 remember(session, chosen, text, value)
             shown = {"board": board, "headline": told, "error": "", "origin": opened.origin, "wrong": ""}
-            return shown | show_tried(session, chosen, opened.task)
+            return shown | show_tried(session, chosen, opened)
     except FieldError as error:
         return {"error": "", "wrong": notices.field_error(str(error))}
     except ValueError as error:
@@ -171,7 +171,7 @@ def choose_model(session: Session, values: dict[str, object]) -> dict:
         "write": "Read" if kind == CLASSES else "Write",
         "strategy": gr.update(visible=kind != CLASSES),
         **show_settings(values["strategy"], kind),
-        **show_tried(session, values["checkpoint"], opened.task if opened else None),
+        **show_tried(session, values["checkpoint"], opened),
     }
 
 
