@@ -671,8 +671,6 @@ MUTANTS = [
     *wrong_lines("hf_attn/architectures/muon.py", "tests/training/test_optimizers.py",
         ("gradients.lerp(torch.stack(momenta), MOMENTUM)", "torch.stack(momenta)",
          "muon_takes_torch_s_steps_inside_and_adamw_s_elsewhere"),
-        ("is_tall = matrices.shape[-2] > matrices.shape[-1]", "is_tall = False",
-         "muon_s_update_keeps_a_matrix_s_directions_and_makes_them_alike"),
         ("a * found + (b * squares", "a * found - (b * squares",
          "muon_s_update_keeps_a_matrix_s_directions_and_makes_them_alike"),
     ),
