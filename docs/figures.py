@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
+from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.experiments import EXPERIMENTS
 from hf_attn.experiments.base import Row, over_seeds, settings_of
 from hf_attn.experiments.reach import worst_of
@@ -179,6 +180,16 @@ TABLES: Mapping[str, tuple[str, Mapping[str, Pick]]] = {
             **{kind: figure(kind) for kind in FAMILIES},
         },
     ),
+    "crowd": (
+        "crowd",
+        {
+            "training": setting("model"),
+            "digits": setting("size"),
+            "keys": setting("keys"),
+            "attention on what is needed": figure("mass"),
+            "of that at 10 digits": figure("kept"),
+        },
+    ),
     "copy": ("positions", POSITIONS),
     "reverse": ("positions", POSITIONS),
     "addition": ("positions", POSITIONS),
@@ -305,7 +316,7 @@ def describe_mixed_lengths() -> str:
         f"""With lengths from 1 to 40 mixed (leave `min_length` out) the medians are {right["none"]},
         {right["additive"]} and {right["general"]}, and {right["transformer"]} for the Transformer: its
         positions count from the front, and it must learn where the end is. The same question at other
-        sizes, and eight more questions, are commands too: [`hf-attn experiment`](experiments.md)."""
+        sizes, and nine more questions, are commands too: [`hf-attn experiment`](experiments.md)."""
     )
 
 
@@ -555,6 +566,20 @@ def tabulate_lengths() -> str:
     )
 
 
+def tabulate_bias() -> str:
+    """What the adding checkpoint's cross-attention learned of distances: c θ, each line's highest being 0."""
+    model = load_checkpoint(ROOT / "model_cards" / "attn-addition-long").model
+    tables = model.get_decoder().positions.memory_weight.detach() * model.config.relative_bias_multiplier
+    farthest = model.config.relative_clip_distance  # [ends, rows, heads]
+    body = []
+    for head in range(tables.shape[-1]):
+        for end, table in zip(("end", "start"), tables[:, : 2 * farthest + 1, head], strict=True):
+            body.append((str(head + 1), end, *(str(round(value)) for value in (table - table.max()).tolist())))
+    far = {-farthest: f"{-farthest} and less", farthest: f"+{farthest} and more"}
+    distances = [far.get(place, f"{place:+d}" if place else "0") for place in range(-farthest, farthest + 1)]
+    return write_table(["head", "counted from the", *distances], body, words=2)
+
+
 def tabulate_scaling() -> str:
     """Exponents of a step, and the two ends of what was measured."""
     rows = []
@@ -627,6 +652,7 @@ def describe_known_failure() -> str:
 
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
+    "learned bias": tabulate_bias,
     "readme": describe_results,
     "reversal": tabulate_reversal,
     "mixed lengths": describe_mixed_lengths,

@@ -3,6 +3,7 @@
 from hf_attn.experiments import (
     beam_width,
     bottleneck,
+    crowd,
     gradients,
     ngrams,
     position_extrapolation,
@@ -24,6 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "ngrams": ngrams.EXPERIMENT,
     "positions": position_extrapolation.EXPERIMENT,
     "reach": reach.EXPERIMENT,
+    "crowd": crowd.EXPERIMENT,
     "words": deciding_words.EXPERIMENT,
 }
 

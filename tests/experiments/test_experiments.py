@@ -10,10 +10,13 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
+from hf_attn import attention_maps, load_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.experiments import (
     EXPERIMENTS,
     beam_width,
     bottleneck,
+    crowd,
     find_experiment,
     gradients,
     ngrams,
@@ -69,6 +72,7 @@ def tiny(tmp_path_factory):
             ("none", "learned"), (LengthTest("copy", 3, (4,), steps=2),), examples=20
         ),
         "words": deciding_words.Sizes(steps=2, batch_size=4, contexts=(1,), counted=200, passages=60),
+        "crowd": crowd.Sizes(train=2, test=(3, 4), steps=2, examples=1),
         "reach": reach.Sizes(train=2, test=(3,), models=("both_ends", "none"), steps=2, examples=5),
     }
 
@@ -477,6 +481,34 @@ def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
     ):
         with pytest.raises(ValueError, match=sentence):
             resize(reach.Sizes(), settings)
+
+
+def test_the_attention_on_what_is_needed_is_the_mean_of_a_plain_loop():
+    checkpoint = load_checkpoint(BUNDLED / "attn-addition-long")
+    model, task, source = checkpoint.model, checkpoint.task, "98+7"
+    written = [task.vocabulary[digit] for digit in "501"]
+    maps = attention_maps(model, torch.tensor([task.encode(source)]), torch.tensor([written]))
+    digits = {0: [1, 3], 1: [0, 1, 3], 2: [0]}  # of the answer, the ones first → places in the source
+    weights, found = maps.answering.weights, []
+    for layer, head, step in itertools.product(range(1), range(4), range(3)):
+        found.append(sum(float(weights[layer, head, step, place]) for place in digits[step]))
+    assert crowd.mass_of(model, task, source) == pytest.approx(sum(found) / len(found), abs=1e-6)
+
+
+def test_what_is_kept_in_a_crowd_is_judged_at_the_longest():
+    rows = [
+        {"model": model, "size": size, "seed": seed, "kept": kept}
+        for seed in (0, 1)
+        for model, size, kept in (
+            ("with noise", 20, 0.5),
+            ("with noise", 50, 0.97),
+            ("without", 20, 0.99),
+            ("without", 50, 0.9),
+        )
+    ]
+    assert [finding.holds for finding in crowd.judge(rows)] == [True, True]
+    swapped = [row | {"kept": 1.87 - row["kept"]} for row in rows]
+    assert [finding.holds for finding in crowd.judge(swapped)] == [False, False]
 
 
 def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():
