@@ -574,7 +574,9 @@ def tabulate_bias() -> str:
     body = []
     for head in range(tables.shape[-1]):
         for end, table in zip(("end", "start"), tables[:, : 2 * farthest + 1, head], strict=True):
-            body.append((str(head + 1), end, *(str(round(value)) for value in (table - table.max()).tolist())))
+            body.append(
+                (str(head + 1), end, *(str(round(value)) for value in (table - table.max()).tolist()))
+            )
     far = {-farthest: f"{-farthest} and less", farthest: f"+{farthest} and more"}
     distances = [far.get(place, f"{place:+d}" if place else "0") for place in range(-farthest, farthest + 1)]
     return write_table(["head", "counted from the", *distances], body, words=2)

@@ -448,6 +448,7 @@ declare namespace Board {
     source: string;  // the same source and checkpoint again keep the chosen step
     chosen: string;
     split: string;  // of the input, in words
+    order?: string;  // in which the symbols are written, where it is not the reader's
     python: string;
     others?: Answer[];  // other beams or draws
     seeds?: number[];  // of all draws

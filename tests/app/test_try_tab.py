@@ -336,7 +336,10 @@ def test_what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page():
 
 
 def test_a_model_that_reaches_says_how_long_the_numbers_were_that_it_learned():
-    said = plain(write("12+9", "attn-addition-long")["tried"])
+    updates = write("12+9", "attn-addition-long")
+    said, value = plain(updates["tried"]), json.loads(updates["board"])
+    assert [one["token"] for one in value["written"]][:2] == ["1", "2"]
+    assert value["order"] == "the last first"
     assert said.startswith("It learned at most 10 digits. You gave it ")
 
 

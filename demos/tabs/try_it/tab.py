@@ -79,6 +79,8 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
             ]
             value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
         value["how"] = {"strategy": strategy, "temperature": temperature} | settings
+    if opened.task is not None and opened.task.is_reversed:
+        value["order"] = "the last first"
     split = name_split(opened.task, source)
     return value | {"distributions": board.distributions.to_value(), "source": source, "split": split}
 

@@ -67,7 +67,7 @@ const answer = host => {
     const hasTree = Boolean(view?.tree);
     const isClass = Boolean(value?.removal);
     const how = isClass ? "as the model reads it" : hasTree ? "as the model wrote it" : "symbol by symbol";
-    const note = value ? [nameView(state) || how, value.split].filter(Boolean).join("; ") : "";
+    const note = value ? [nameView(state) || how, value.order, value.split].filter(Boolean).join("; ") : "";
     panel.rename(hasTree ? "Tree" : isClass ? "Class" : "Answer", note);
     said.element.hidden = !value || Boolean(view.branch);
     said.update(view || {});
