@@ -107,10 +107,8 @@ class SignificanceBias(RunPositions):
         self.farthest, self.std = config.relative_clip_distance, config.position_initializer_range
         heads, ends = config.num_attention_heads, len(self.counts) - 1
         self.weight = nn.Parameter(torch.empty(1 if is_causal else ends, 2 * self.farthest + 3, heads))
-        if not is_causal:
-            self.order_weight = nn.Parameter(
-                torch.empty(3, heads)
-            )  # a key's run: an earlier, the same, a later
+        if not is_causal:  # a key's run: an earlier, the same, a later
+            self.order_weight = nn.Parameter(torch.empty(3, heads))
         elif config.is_encoder_decoder:
             self.memory_weight = nn.Parameter(torch.empty(ends, 2 * self.farthest + 3, heads))
 
@@ -141,10 +139,8 @@ class SignificanceBias(RunPositions):
         """Return (bias [B, H, T, S], None); places of a source are [B, T, n], steps [B, T]."""
         if query_positions.dim() == 3:
             return self.bias(query_positions, key_positions, self.weight, self.order_weight), None
-        ends = len(self.weight)
-        return self.bias(
-            count_steps(query_positions, ends), count_steps(key_positions, ends), self.weight
-        ), None
+        steps = [count_steps(positions, len(self.weight)) for positions in (query_positions, key_positions)]
+        return self.bias(*steps, self.weight), None
 
     def memory_bias(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor:
         """Return what stands between steps [B, T] and a source's places [B, S, n]: [B, H, T, S]."""

@@ -18,7 +18,6 @@ TIMES = 20  # as long as any learned: a hard input of a model that reaches beyon
 DRAWN = 20  # hard inputs that are made until the task's options allow one
 MOST_KEPT = 100  # inputs of one visitor that are remembered
 SHORT = 24  # characters of an input and of an answer in the list
-Wrong = tuple[str, str]  # what was written, what is right
 
 
 def build_challenge() -> dict[str, Component]:
