@@ -180,8 +180,8 @@ TABLES: Mapping[str, tuple[str, Mapping[str, Pick]]] = {
             **{kind: figure(kind) for kind in FAMILIES},
         },
     ),
-    "crowd": (
-        "crowd",
+    "dilution": (
+        "dilution",
         {
             "training": setting("model"),
             "digits": setting("size"),

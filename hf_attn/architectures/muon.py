@@ -1,7 +1,6 @@
 """Muon: steps that change every direction of a matrix alike."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 
 import torch
 from torch.optim import AdamW
@@ -13,26 +12,25 @@ STEP_SIZE = 0.2  # root mean square of an update: AdamW's is usually .2 to .4
 
 
 class Muon(AdamW):
-    """Muon for the matrices inside, AdamW for all other weights: embeddings, tables, the output, vectors.
+    """Muon for the matrices of linear layers, AdamW for all other weights.
 
-        M ← .95 M + .05 G,   U = orthogonal(.05 G + .95 M),   W ← (1 - γ λ) W - .2 √max(n, m) γ U
+        M ← .95 M + .05 G,   O = orthogonal(.05 G + .95 M),   W ← (1 - γ λ) W - .2 √max(n, m) γ O
 
-    orthogonal(X) = U Vᵀ of X = U Σ Vᵀ, nearly: its singular values come to lie between .7 and 1.2. A gradient
-    with few strong directions then teaches the weak ones, too. Jordan et al. 2024,
-    kellerjordan.github.io/posts/muon; the size of a step, by which one rate γ suits both kinds of weights, is
-    of Liu et al. 2025, arXiv:2502.16982. torch.optim.Muon takes the same steps, one matrix after the other,
-    in bfloat16, which a processor computes slowly, and has no place for the other weights.
+    orthogonal(X) = U Vᵀ of X = U Σ Vᵀ, nearly: singular values above a tenth of the largest come to lie
+    between .68 and 1.2. A gradient with few strong directions then teaches the weak ones, too. Jordan et al.
+    2024, kellerjordan.github.io/posts/muon; the size of a step, by which one rate γ suits both kinds of
+    weights, is of Liu et al. 2025, arXiv:2502.16982. torch.optim.Muon takes the same steps, one matrix after
+    the other, in bfloat16, which a processor computes slowly, and has no place for the other weights.
 
     Args:
-        groups: of weights, as AdamW takes them.
-        inside: which of the weights, [n, m] each, take Muon's steps.
+        groups: of weights, as AdamW takes them; where one has is_orthogonal=True, its matrices [n, m] take
+            Muon's steps.
         settings: AdamW's.
     """
 
-    def __init__(self, groups: list[dict], inside: Iterable[torch.Tensor], **settings):
+    def __init__(self, groups: list[dict], **settings):
         super().__init__(groups, **settings)
         self._step_supports_amp_scaling = False  # an update has no scale: gradients come as they are
-        self.inside = set(inside)
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -42,15 +40,16 @@ class Muon(AdamW):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self.step_inside(group)
+            if group.get("is_orthogonal"):
+                self.step_orthogonally(group)
         super().step()  # passes over weights without a gradient
         return loss
 
-    def step_inside(self, group: dict) -> None:
+    def step_orthogonally(self, group: dict) -> None:
         """Take Muon's step with a group's matrices, those of a shape together, and drop their gradients."""
         by_shape = defaultdict(list)
         for weight in group["params"]:
-            if weight in self.inside and weight.grad is not None:
+            if weight.grad is not None:
                 by_shape[weight.shape].append(weight)
         for shape, weights in by_shape.items():
             gradients = torch.stack([weight.grad for weight in weights])

@@ -49,7 +49,8 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
     }
     if can_reach(task, model.config):
         measured["reach"] = describe_reach(model, task)
-        measured["least_sure"] = describe_least_sure(model, task, 2 * tried)
+        longest = max(map(int, measured["reach"]), default=0)  # 0: half of the longest there is was learned
+        measured["least_sure"] = describe_least_sure(model, task, longest, 2 * tried) if longest else None
     before = checkpoint.training
     if any(before.get(name) != value for name, value in measured.items()):
         measured["measured_with"] = find_versions()

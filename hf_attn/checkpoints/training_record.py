@@ -125,9 +125,8 @@ def describe_reach(model: PreTrainedModel, task: Task) -> dict:
     }
 
 
-def describe_least_sure(model: PreTrainedModel, task: Task, searched: int) -> dict:
-    """Of inputs of the largest size of `describe_reach`, those of which the model is least sure."""
-    size = max(times for times in TIMES if times * task.largest_size <= task.longest_size) * task.largest_size
+def describe_least_sure(model: PreTrainedModel, task: Task, size: int, searched: int) -> dict:
+    """Of so many inputs of a size those of which the model is least sure."""
     score = measure_least_sure(model, task, size, searched, LEAST_SURE, SEARCH_SEED)
     return {"size": size, "searched": searched, **_describe_share(score)}
 

@@ -3,7 +3,7 @@
 from hf_attn.experiments import (
     beam_width,
     bottleneck,
-    crowd,
+    dilution,
     gradients,
     ngrams,
     position_extrapolation,
@@ -25,7 +25,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "ngrams": ngrams.EXPERIMENT,
     "positions": position_extrapolation.EXPERIMENT,
     "reach": reach.EXPERIMENT,
-    "crowd": crowd.EXPERIMENT,
+    "dilution": dilution.EXPERIMENT,
     "words": deciding_words.EXPERIMENT,
 }
 

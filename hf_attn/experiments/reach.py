@@ -1,6 +1,7 @@
 """Learned on short inputs, measured on long ones: how far what was learned reaches.
 
-A run does not look at long inputs: it has a fixed number of steps. The recipe was chosen on seeds 0 to 5,
+A run does not look at long inputs: it has a fixed number of steps, and is made anew with twice as many where
+an example of validation, of the lengths that are learned, is wrong. The recipe was chosen on seeds 0 to 5,
 looking at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own integers.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
-from hf_attn.evaluation.metrics import Score, evaluate
+from hf_attn.evaluation.metrics import Score, evaluate, measure_quickly
 from hf_attn.evaluation.reach import measure_reach
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, points_of, settings_of
 from hf_attn.models.config_checks import check_choice, check_number
@@ -53,6 +54,7 @@ MODELS: Mapping[str, Mapping[str, object]] = {
     "t5_clipped": {"position_type": "t5_clipped"},
     **{name: {"position_type": name} for name in ("t5", "alibi", "rotary", "none")},
 }
+VALIDATED = 1000  # examples: a run is right where all of them are
 RIGHT_ENOUGH = 0.99  # of every kind: it reaches so far
 
 
@@ -66,6 +68,7 @@ class Sizes:
         test: the sizes that are measured.
         models: names in MODELS, one training each.
         steps: of training.
+        again: how often a run may be made anew with twice the steps.
         examples: of each kind at each size.
     """
 
@@ -74,6 +77,7 @@ class Sizes:
     test: tuple[int, ...] = (20, 50, 100, 200)
     models: tuple[str, ...] = ("both_ends", "significance")
     steps: int = REACHING.steps
+    again: int = 1
     examples: int = 50
 
     def __post_init__(self) -> None:
@@ -92,9 +96,9 @@ class Sizes:
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     task = TASKS_BY_NAME[sizes.task](sizes.train)
     for name in sizes.models:
-        model, seconds = learn(task, recipe_for(name, sizes.steps), seed)
+        model, seconds, steps = learn_until_right(task, recipe_for(name, sizes.steps), seed, sizes.again)
         run_figures = {
-            "steps": sizes.steps,
+            "steps": steps,
             "parameters": model.num_parameters(),
             "seconds": round(seconds, 1),
         }
@@ -115,6 +119,22 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
                 }
 
 
+def learn_until_right(
+    task: Task, recipe: Recipe, seed: int, again: int
+) -> tuple[PreTrainedModel, float, int]:
+    """Train, and anew with twice the steps where one of VALIDATED validation examples is wrong.
+
+    Returns:
+        (the model, seconds of all its runs, steps of the last).
+    """
+    model, seconds = learn(task, recipe, seed)
+    if again and measure_quickly(model, task, task.validation(VALIDATED)) < 1:
+        longer = dataclasses.replace(recipe, steps=2 * recipe.steps)
+        model, more, steps = learn_until_right(task, longer, seed, again - 1)
+        return model, seconds + more, steps
+    return model, seconds, recipe.steps
+
+
 def recipe_for(name: str, steps: int) -> Recipe:
     """The recipe of a name in MODELS."""
     return dataclasses.replace(REACHING, model={**REACHING.model, **MODELS[name]}, steps=steps)
@@ -131,15 +151,15 @@ def measure_kinds(model: PreTrainedModel, sizes: Sizes, size: int, seed: int) ->
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     findings = []
     for task, train, model in dict.fromkeys((row["task"], row["train"], row["model"]) for row in rows):
-        own = [
+        trained = [
             row for row in worst_of(rows) if (row["task"], row["train"], row["model"]) == (task, train, model)
         ]
         worst = {
-            size: min(row["exact_match"] for row in own if row["size"] == size)
-            for size in settings_of(own, "size")
+            size: min(row["exact_match"] for row in trained if row["size"] == size)
+            for size in settings_of(trained, "size")
         }
         figures = ", ".join(f"{size}: {share:.3f}" for size, share in worst.items())
-        longest, seeds = max(worst), len(settings_of(own, "seed"))
+        longest, seeds = max(worst), len(settings_of(trained, "seed"))
         findings.append(
             Finding(
                 f"{task} up to {train}, {model}: at {longest}, {RIGHT_ENOUGH:.0%} of every kind are right, "

@@ -177,12 +177,12 @@ class Task(ABC):
 
     @property
     def largest_size(self) -> int:
-        """The largest size that is learned: the option that its form offers as a size."""
+        """The largest size that is learned, which its form offers as an option; not every task has one."""
         return getattr(self, str(self.sizes[0].option))
 
     @property
     def size_unit(self) -> str:
-        """What sizes are counted in, for people: "digits" or "symbols"."""
+        """What sizes are counted in, for people: "digits", or "symbols"."""
         return self.size_name if self.size_name == "digits" else "symbols"
 
     @property

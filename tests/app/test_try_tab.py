@@ -285,11 +285,14 @@ def test_a_longer_input_than_learned_is_answered_and_judged_where_the_model_can_
     assert "31 symbols; this model reads 1 to 20." in write(f"{text} 1", "attn-copy")["error"]
 
 
-@pytest.mark.parametrize("name", ["attn-addition-long", "attn-copy", "attn-parser", "lstm-reverse"])
+@pytest.mark.parametrize(
+    "name", ["attn-addition-long", "attn-copy", "attn-parser", "lstm-reverse", "attn-dates"]
+)
 def test_a_hard_input_is_one_that_the_model_reads_and_a_long_one_where_it_reaches(name):
     opened = load_once(folder(name))
-    found = {challenge.find_hard_input(opened.task, opened.model.config, Random(seed)) for seed in range(8)}
+    found = {challenge.find_hard_input(opened.task, opened.model.config, Random(seed)) for seed in range(60)}
     assert len(found) > 4
+    assert None not in found
     for source in found:
         assert opened.task.encode(source)
         if name == "attn-addition-long":
@@ -323,7 +326,9 @@ def test_what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page():
     ((line, value),) = updates["broken"]["choices"]
     assert (value, line.count("→"), ", not " in line) == (wrong, 1, True)
     assert challenge.take_broken(session, {"broken": value}) == {"text": wrong}
-    give("3 3 9", "sample")  # what is drawn may be wrong by chance
+    give("3 3 9", "top-k")  # what is drawn may be wrong by chance
+    updates = give("7 15 2", "beam")
+    assert plain(updates["tried"]) == "You gave it 2 inputs; it was wrong on 1."
     give(wrong)
     again, other = Session(CATALOG, device="cpu"), folder("attn-copy")
     again.take_over(session)
@@ -332,7 +337,8 @@ def test_what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page():
     assert challenge.show_tried(again, other, load_once(other))["tried"] == ""
     for number in range(challenge.MOST_KEPT):
         challenge.remember(again, other, str(number), {"correct": True, "text": "", "answer": ""})
-    assert challenge.show_tried(again, name, load_once(name))["tried"] == ""
+    shown = challenge.show_tried(again, name, load_once(name))
+    assert plain(shown["tried"]) == "You gave it 1 input; it was wrong on 1.", "what was wrong stays longest"
 
 
 def test_a_model_that_reaches_says_how_long_the_numbers_were_that_it_learned():

@@ -16,7 +16,7 @@ from hf_attn.experiments import (
     EXPERIMENTS,
     beam_width,
     bottleneck,
-    crowd,
+    dilution,
     find_experiment,
     gradients,
     ngrams,
@@ -72,7 +72,7 @@ def tiny(tmp_path_factory):
             ("none", "learned"), (LengthTest("copy", 3, (4,), steps=2),), examples=20
         ),
         "words": deciding_words.Sizes(steps=2, batch_size=4, contexts=(1,), counted=200, passages=60),
-        "crowd": crowd.Sizes(train=2, test=(3, 4), steps=2, examples=1),
+        "dilution": dilution.Sizes(train=2, test=(3, 4), steps=2, examples=1),
         "reach": reach.Sizes(train=2, test=(3,), models=("both_ends", "none"), steps=2, examples=5),
     }
 
@@ -492,7 +492,7 @@ def test_the_attention_on_what_is_needed_is_the_mean_of_a_plain_loop():
     weights, found = maps.answering.weights, []
     for layer, head, step in itertools.product(range(1), range(4), range(3)):
         found.append(sum(float(weights[layer, head, step, place]) for place in digits[step]))
-    assert crowd.mass_of(model, task, source) == pytest.approx(sum(found) / len(found), abs=1e-6)
+    assert dilution.mass_of(model, task, source) == pytest.approx(sum(found) / len(found), abs=1e-6)
 
 
 def test_what_is_kept_in_a_crowd_is_judged_at_the_longest():
@@ -506,9 +506,23 @@ def test_what_is_kept_in_a_crowd_is_judged_at_the_longest():
             ("without", 50, 0.9),
         )
     ]
-    assert [finding.holds for finding in crowd.judge(rows)] == [True, True]
+    assert [finding.holds for finding in dilution.judge(rows)] == [True, True]
     swapped = [row | {"kept": 1.87 - row["kept"]} for row in rows]
-    assert [finding.holds for finding in crowd.judge(swapped)] == [False, False]
+    assert [finding.holds for finding in dilution.judge(swapped)] == [False, False]
+
+
+def test_a_run_that_is_not_right_on_validation_is_made_anew_with_twice_the_steps(monkeypatch):
+    task = Reversing(3)
+    short = dataclasses.replace(reach.recipe_for("both_ends", 3), report_every=3, evaluate_every=3)
+    model, seconds, steps = reach.learn_until_right(task, short, 0, again=2)
+    assert steps == 12
+    whole, seconds_of_whole = learn(task, dataclasses.replace(short, steps=12), 0)
+    assert seconds > seconds_of_whole / 2
+    for weight, other in zip(model.parameters(), whole.parameters(), strict=True):
+        assert torch.equal(weight, other)
+    assert reach.learn_until_right(task, short, 0, again=0)[2] == 3
+    monkeypatch.setattr(reach, "measure_quickly", lambda *_: 1.0)
+    assert reach.learn_until_right(task, short, 0, again=2)[2] == 3
 
 
 def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():

@@ -81,7 +81,7 @@ def test_what_stands_between_a_step_and_a_key_is_the_equation_pair_by_pair(posit
             rows = [5 if d == OUTSIDE else max(-2, min(2, d - (t + 1))) + 2 for d in distances]
             tables = zip(positions.memory_weight, rows, strict=False)
             assert_close(found[0, :, t, s], 3.0 * sum(table[row] for table, row in tables))
-    own = build("encoder", position_type)
+    own = build("encoder", position_type, relative_bias_multiplier=3.0)
     own.load_state_dict(model.get_encoder().state_dict())
     inside = own.positions.score_terms(places, places)[0][0]  # [H, S, S]
     places = count_by_hand(source.tolist(), RUNS)
@@ -94,7 +94,7 @@ def test_what_stands_between_a_step_and_a_key_is_the_equation_pair_by_pair(posit
             ]
             tables = zip(own.positions.weight, rows, strict=False)
             order = own.positions.order_weight[(run > my_run) - (run < my_run) + 1]
-            assert_close(inside[:, t, s], sum(table[row] for table, row in tables) + order)
+            assert_close(inside[:, t, s], 3.0 * (sum(table[row] for table, row in tables) + order))
 
 
 @torch.no_grad()

@@ -685,7 +685,7 @@ MUTANTS = [
          "those_of_which_it_is_least_sure_hold_the_wrong_ones"),
     ),
     *wrong_lines("demos/tabs/try_it/challenge.py", "tests/app/test_try_tab.py",
-        ("size = min(TIMES * task.largest_size", "size = min(task.largest_size",
+        ("min(TIMES * task.largest_size, LONGEST)", "min(task.largest_size, LONGEST)",
          "a_hard_input_is_one_that_the_model_reads_and_a_long_one_where_it_reaches[attn-addition-long]"),
         ('None if value["correct"] else wrong', "wrong",
          "what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page"),

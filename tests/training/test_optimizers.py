@@ -89,7 +89,7 @@ def test_muon_takes_torch_s_steps_inside_and_adamw_s_elsewhere():
     ]
     optimizer, generator = build_optimizer(mine, recipe), torch.Generator().manual_seed(0)
     start = {name: weight.detach().clone() for name, weight in mine.named_parameters()}
-    for _ in range(3):
+    for _ in range(12):
         batch = TASK.sample(generator, 8)
         optimizer.zero_grad()
         mine(**batch.inputs()).loss.backward()
@@ -99,7 +99,7 @@ def test_muon_takes_torch_s_steps_inside_and_adamw_s_elsewhere():
         for twin in twins:
             twin.step()
     for name, weight in mine.named_parameters():
-        moved, expected = weight - start[name], weights[name] - start[name]
+        moved, expected = ((part - start[name]).detach() for part in (weight, weights[name]))
         if name not in inside:
             assert torch.equal(moved, expected), name
         else:  # torch's is computed in bfloat16
@@ -107,6 +107,13 @@ def test_muon_takes_torch_s_steps_inside_and_adamw_s_elsewhere():
             assert torch.cosine_similarity(moved, expected, dim=0) > 0.995, name
             assert float(moved.norm() / expected.norm()) == pytest.approx(1, abs=0.02), name
     assert len(inside) == 16
+
+
+def test_muon_is_refused_where_no_linear_layer_is_inside():
+    task = build_task("copy", max_length=4)
+    _, recipe = apply_settings("copy", {"optimizer": "muon"}, "none")
+    with pytest.raises(ValueError, match="optimizer='muon' takes its steps with matrices of linear layers"):
+        next(train(task, build_model(task, recipe), recipe))
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

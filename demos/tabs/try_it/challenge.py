@@ -15,6 +15,7 @@ from ...session.session import Session
 from ...ui import formatting, notices
 
 TIMES = 20  # as long as any learned: a hard input of a model that reaches beyond
+LONGEST = 200  # … but no longer than this, of which a map can be sent
 DRAWN = 20  # hard inputs that are made until the task's options allow one
 MOST_KEPT = 100  # inputs of one visitor that are remembered
 SHORT = 24  # characters of an input and of an answer in the list
@@ -34,14 +35,15 @@ def build_challenge() -> dict[str, Component]:
 def find_hard_input(task: Task, config, randomness: random.Random) -> str | None:
     """An input on which models stumble, a long one where this model reaches; None where the task has none."""
     if can_reach(task, config):
-        size = min(TIMES * task.largest_size, task.longest_size)
+        size = max(task.largest_size + 1, min(TIMES * task.largest_size, LONGEST))
+        size = min(size, task.longest_size)
         kinds = task.beyond(size, 1, randomness.randrange(2**31))
         return task.read_source(randomness.choice(list(kinds.values())).input_ids[0].tolist())
     makers = list(task.hard_inputs(randomness).values())
     for _ in range(DRAWN if makers else 0):
-        made = randomness.choice(makers)()
-        source = made if isinstance(made, str) else made[0]
         try:
+            made = randomness.choice(makers)()
+            source = made if isinstance(made, str) else made[0]
             task.encode(source)
         except ValueError:  # the task's options do not allow it
             continue
@@ -70,8 +72,9 @@ def remember(session: Session, chosen: str, source: str, value: Mapping) -> None
     key, wrong = (weights_of(session, chosen), source), (value["text"], value["answer"])
     session.tried.pop(key, None)  # the newest stands last
     session.tried[key] = None if value["correct"] else wrong
-    while len(session.tried) > MOST_KEPT:
-        del session.tried[next(iter(session.tried))]
+    while len(session.tried) > MOST_KEPT:  # the oldest that was right goes first
+        right = (key for key, wrong in session.tried.items() if wrong is None)
+        del session.tried[next(right, next(iter(session.tried)))]
 
 
 def show_tried(session: Session, chosen: str | None, opened: LoadedModel | None) -> dict:
@@ -80,16 +83,16 @@ def show_tried(session: Session, chosen: str | None, opened: LoadedModel | None)
     weights = weights_of(session, chosen)
     tried = {source: wrong for (key, source), wrong in session.tried.items() if key == weights}
     broken = {source: wrong for source, wrong in tried.items() if wrong is not None}
-    said = []
+    sentences = []
     if task is not None and can_reach(task, opened.model.config):
-        said.append(f"It learned at most {task.largest_size} {task.size_unit}.")
+        sentences.append(f"It learned at most {task.largest_size} {task.size_unit}.")
     if tried:
         inputs = "1 input" if len(tried) == 1 else f"{len(tried)} inputs"
-        said.append(f"You gave it {inputs}; it was wrong on {len(broken) or 'none'}.")
+        sentences.append(f"You gave it {inputs}; it was wrong on {len(broken) or 'none'}.")
     choices = [(name_wrong(source, *wrong), source) for source, wrong in reversed(broken.items())]
     return {
         "hard": gr.update(visible=task is not None and bool(task.hard_inputs(random.Random(0)))),
-        "tried": notices.note(" ".join(said)) if said else "",
+        "tried": notices.note(" ".join(sentences)) if sentences else "",
         "broken": gr.update(choices=choices, value=None, visible=bool(broken)),
     }
 

@@ -139,7 +139,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
             python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
             told = notices.headline(tell_answer(value, opened.kind))
-            if strategy == "greedy" and opened.kind == SEQUENCE:  # what is drawn may be wrong by chance
+            if opened.kind == SEQUENCE and not STRATEGIES[strategy].samples:  # which may be wrong by chance
                 remember(session, chosen, text, value)
             shown = {"board": board, "headline": told, "error": "", "origin": opened.origin, "wrong": ""}
             return shown | show_tried(session, chosen, opened)

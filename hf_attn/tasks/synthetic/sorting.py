@@ -40,6 +40,7 @@ class Sorting(SpacedTask):
     notation = "whole numbers separated by spaces"
     metric = "every number right"
     longest_text = 3 * LONGEST
+    size_unit = "numbers"
     sizes = (SizeChoice("length", "Numbers", (4, 8, 12, 16), 8),)
 
     recipes: ClassVar[Mapping[str, Recipe]] = {

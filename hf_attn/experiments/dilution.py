@@ -1,7 +1,7 @@
 """Why a model reaches: what its heads keep on the digits they need while ever more keys are there.
 
 A longer input has more keys, and each takes a share of every softmax. Noise on far keys in training
-(`crowd_noise`) teaches scores that leave room for keys never met.
+(`crowd_noise`) is to teach scores that leave room for keys never met.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, points_of, settings_of
 from hf_attn.experiments.reach import recipe_for
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.models.config_checks import check_number
 from hf_attn.tasks.recipes import REACHING
 from hf_attn.tasks.synthetic.arithmetic import Arithmetic
 from hf_attn.viz.draw_chart import Chart
@@ -37,6 +38,13 @@ class Sizes:
     test: tuple[int, ...] = (20, 50, 100, 200, 500, 1000)
     steps: int = REACHING.steps
     examples: int = 3
+
+    def __post_init__(self) -> None:
+        longest = Arithmetic.longest_size
+        check_number("train", self.train, 1, longest)
+        for size in self.test:
+            check_number("test", size, self.train + 1, longest)
+        check_number("examples", self.examples, 1, 1000)
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
@@ -85,13 +93,11 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     figures = ", ".join(f"{model} {share:.3f}" for model, share in kept.items())
     return (
         Finding(
-            f"With noise {KEPT:.0%} of the attention on what is needed or more is kept at {longest:,} digits.",
+            f"With noise at least {KEPT:.0%} of the attention on what is needed is kept at {longest:,}.",
             kept["with noise"] >= KEPT,
             figures,
         ),
-        Finding(
-            f"Without it less is kept at {longest:,} digits.", kept["without"] < kept["with noise"], figures
-        ),
+        Finding(f"Without it less than {KEPT:.0%} is kept at {longest:,}.", kept["without"] < KEPT, figures),
     )
 
 
@@ -101,7 +107,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 
 EXPERIMENT = Experiment(
-    title="Crowd",
+    title="Dilution",
     question="What do heads keep on the digits they need, while ever more keys are there?",
     settings=("model", "size"),
     sizes=Sizes(),
