@@ -311,6 +311,8 @@ class TrainingJob(Job):
         else:
             points, frames = newest_of(self.points), newest_of(self.film)
         title, columns, note = WRITES.get(self.task.kind, ANSWERS)
+        if self.task.is_reversed:
+            title += ", the last digit first"
         meta = {
             "task": self.task.name,
             "purpose": self.task.purpose,

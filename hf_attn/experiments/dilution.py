@@ -82,9 +82,11 @@ def mass_of(model: PreTrainedModel, task: Arithmetic, source: str) -> float:
     """The same of one sum, whose true answer is read."""
     target = task.answer(source)
     ids = [task.vocabulary[symbol] for symbol in task.split_target(target)]
-    maps = attention_maps(model, torch.tensor([task.encode(source)]), torch.tensor([ids])).answering
+    weights = attention_maps(model, torch.tensor([task.encode(source)]), torch.tensor([ids])).cross
+    if weights is None:
+        raise ValueError("The model has no cross-attention.")
     needed = torch.tensor(task.alignment(source, target))[: len(ids)] > 0  # [T, S]
-    return float((maps.weights[:, :, : len(ids)] * needed).sum(-1).mean())
+    return float((weights[:, :, : len(ids)] * needed).sum(-1).mean())
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:

@@ -139,8 +139,8 @@ class SignificanceBias(RunPositions):
         """Return (bias [B, H, T, S], None); places of a source are [B, T, n], steps [B, T]."""
         if query_positions.dim() == 3:
             return self.bias(query_positions, key_positions, self.weight, self.order_weight), None
-        steps = [count_steps(positions, len(self.weight)) for positions in (query_positions, key_positions)]
-        return self.bias(*steps, self.weight), None
+        queries, keys = (count_steps(steps, len(self.weight)) for steps in (query_positions, key_positions))
+        return self.bias(queries, keys, self.weight), None
 
     def memory_bias(self, position_ids: torch.Tensor, source_places: torch.Tensor) -> torch.Tensor:
         """Return what stands between steps [B, T] and a source's places [B, S, n]: [B, H, T, S]."""

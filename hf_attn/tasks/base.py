@@ -352,6 +352,11 @@ class Task(ABC):
         """Positions a model needs for this task."""
         return max(self.max_source_tokens, self.max_target_tokens)
 
+    @property
+    def longest_read(self) -> int:
+        """Most tokens that the tokenizer takes a model to read."""
+        return self.max_position_embeddings
+
     def ids(self, *symbols: str) -> list[int]:
         """Ids of symbols."""
         return [self.vocabulary[symbol] for symbol in symbols]

@@ -201,6 +201,7 @@ def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classifie
     values = {"checkpoint": "run-1", "strategy": "beam"}
     updates = trying.choose_model(classified, values)
     assert (updates.pop("write"), updates.pop("strategy")["visible"]) == ("Read", False)
+    assert updates.pop("tried") == ""
     assert not any(setting["visible"] for setting in updates.values())
     assert not explore.choose_fields(classified, values)["target"]["visible"]
     assert list(json.loads(look(classified, "a good film")["board"])["kinds"]) == ["encoder"]

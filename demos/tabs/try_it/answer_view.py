@@ -25,6 +25,7 @@ BRANCHES = 24  # beams that died out, whose maps are sent, as long as these have
 BRANCH_WEIGHTS = 400_000
 CHECKS = {
     "addition": "right: {source} = {answer}, checked by Python's integers",
+    "arithmetic": "right: {answer}, checked by Python's integers",
     "parser": "right: the same tree as Python's ast",
     "copy": "right: the same as the input",
 }

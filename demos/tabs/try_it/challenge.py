@@ -88,7 +88,9 @@ def show_tried(session: Session, chosen: str | None, opened: LoadedModel | None)
         sentences.append(f"It learned at most {task.largest_size} {task.size_unit}.")
     if tried:
         inputs = "1 input" if len(tried) == 1 else f"{len(tried)} inputs"
-        sentences.append(f"You gave it {inputs}; it was wrong on {len(broken) or 'none'}.")
+        sentences.append(
+            f"You gave it {inputs}; it was wrong on {len(broken) or 'none'} (draws are not counted)."
+        )
     choices = [(name_wrong(source, *wrong), source) for source, wrong in reversed(broken.items())]
     return {
         "hard": gr.update(visible=task is not None and bool(task.hard_inputs(random.Random(0)))),

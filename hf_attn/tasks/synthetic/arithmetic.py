@@ -118,6 +118,11 @@ class Arithmetic(Task):
         return self.digits + 2
 
     @property
+    def longest_read(self) -> int:
+        """Numbers of MOST_DIGITS: a model that counts in the text reads longer ones than it learned."""
+        return self.terms * (MOST_DIGITS + 1)
+
+    @property
     def worked_example(self) -> WorkedExample:
         """Numbers with a carry, where their digits are allowed."""
         source = self._example

@@ -29,7 +29,7 @@ def build_tokenizer(task: Task) -> "PreTrainedTokenizerFast":
         tokenizer.normalizer = _build_space_cleaning()
     tokenizer.pre_tokenizer = _build_splitter(task)
     tokenizer.decoder = _build_joiner(task)
-    return wrap_tokenizer(tokenizer, task.max_position_embeddings)
+    return wrap_tokenizer(tokenizer, task.longest_read)
 
 
 def _build_zero_padding(width: int) -> normalizers.Normalizer:
