@@ -469,7 +469,7 @@ def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
     assert sizes == reach.Sizes("copy", 5, (20, 50), ("none",))
     assert resize(reach.Sizes(), {"test": 12}).test == (12,)
     for settings, sentence in (
-        ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, examples"),
+        ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, again, examples"),
         ({"test": "20,a"}, "test='20,a' is not understood; write test=20,50"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"task": "division"}, "task='division' is not known; choose one of addition, "),
