@@ -5,7 +5,6 @@ from hf_attn.experiments import (
     bottleneck,
     dilution,
     gradients,
-    ngrams,
     position_extrapolation,
     reach,
     reversal,
@@ -13,7 +12,7 @@ from hf_attn.experiments import (
     word_order,
 )
 from hf_attn.experiments.base import Experiment, Finding, Row, over_seeds
-from hf_attn.experiments.words import deciding_words
+from hf_attn.experiments.words import deciding_words, ngrams
 
 EXPERIMENTS: dict[str, Experiment] = {
     "bottleneck": bottleneck.EXPERIMENT,

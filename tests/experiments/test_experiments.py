@@ -19,7 +19,6 @@ from hf_attn.experiments import (
     dilution,
     find_experiment,
     gradients,
-    ngrams,
     over_seeds,
     position_extrapolation,
     reach,
@@ -29,7 +28,7 @@ from hf_attn.experiments import (
 )
 from hf_attn.experiments.base import learn, mean_of, resize, with_parameters
 from hf_attn.experiments.length_generalization import LengthTest
-from hf_attn.experiments.words import deciding_words
+from hf_attn.experiments.words import deciding_words, ngrams
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe

@@ -876,7 +876,7 @@ MUTANTS = [
         ("module.factor = tokens / longest", "module.factor = longest / tokens",
          "a_stretched_model_writes_long_answers_and_leaves_the_first_as_it_was"),
     ),
-    *wrong_lines("hf_attn/experiments/ngrams.py", "tests/experiments/test_experiments.py",
+    *wrong_lines("hf_attn/experiments/words/ngrams.py", "tests/experiments/test_experiments.py",
         ("discount * kinds * shares", "discount * shares",
          "a_table_of_n_grams_gives_probabilities_that_sum_to_1[0.3]"),
         ("grams.perplexity(tried, discount))", "grams.perplexity(measured, discount))",

@@ -24,7 +24,7 @@ from hf_attn.experiments.base import (
     settings_of,
     values_of,
 )
-from hf_attn.experiments.ngrams import NGrams, grams_of
+from hf_attn.experiments.words.ngrams import NGrams, grams_of
 from hf_attn.tasks.batch import IGNORED, PAD, START
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.sentences import Sentences

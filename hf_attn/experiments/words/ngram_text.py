@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.experiments.ngrams import Table, count_table
+from hf_attn.experiments.words.ngrams import Table, count_table
 from hf_attn.experiments.words.sentences import split_sentences, split_words
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM

@@ -4,7 +4,8 @@ from functools import cache
 
 import torch
 
-from hf_attn.experiments import ngrams, word_order
+from hf_attn.experiments import word_order
+from hf_attn.experiments.words import ngrams
 from hf_attn.textbooks.claims import Claim, Measured, mark_full
 from hf_attn.textbooks.reference_attention import FeedForward, attend
 from hf_attn.textbooks.timing import measure_exponent
