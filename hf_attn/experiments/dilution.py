@@ -51,16 +51,17 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     task = Arithmetic(digits=sizes.train)
     for name, recipe in MODELS.items():
         model, seconds = learn(task, recipe_for(recipe, sizes.steps), seed)
-        trained = measure_mass(model, task, sizes.train, sizes.examples, seed)
-        for size in (sizes.train, *sizes.test):
-            mass = measure_mass(model, task, size, sizes.examples, seed)
+        masses = {
+            size: measure_mass(model, task, size, sizes.examples, seed) for size in (sizes.train, *sizes.test)
+        }
+        for size, mass in masses.items():
             yield {
                 "model": name,
                 "size": size,
                 "seed": seed,
                 "keys": 2 * size + 2,
                 "mass": mass,
-                "kept": mass / trained,
+                "kept": mass / masses[sizes.train],
                 "steps": sizes.steps,
                 "seconds": round(seconds, 1),
             }
