@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hf_attn.models.config_checks import check_choice, show_value
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.nn import Module
     from torch.optim import Optimizer as TorchOptimizer
 
@@ -30,6 +31,7 @@ class Optimizer:
         rate: how many times AdamW's learning rate suits it, as measured: with Adafactor reversal learns best
             with 3 to 5 times, and nothing with 10 times; with Muon copy, reversal and sorting learn as well
             with 2 as with 3 (one seed).
+        check_model: raises ValueError for a model that it cannot teach.
     """
 
     title: str
@@ -37,6 +39,7 @@ class Optimizer:
     used: tuple[str, ...]
     moments: float
     rate: float = 1.0
+    check_model: "Callable[[Module], object]" = lambda model: None  # noqa: ARG005
 
 
 def group_weights(model: "Module", recipe: "Recipe") -> list[dict]:
@@ -70,14 +73,9 @@ def build_adafactor(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
     return Adafactor(group_weights(model, recipe), lr=recipe.learning_rate)
 
 
-def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
-    """Steps that change every direction of a matrix alike (`muon.Muon`), for linear layers before the output.
-
-    AdamW's for embeddings, tables, the output and vectors. ValueError where no linear layer is there.
-    """
+def find_layers(model: "Module") -> "set[Tensor]":
+    """The matrices of a model's linear layers before its output; ValueError where there are none."""
     from torch import nn
-
-    from hf_attn.architectures.muon import Muon
 
     without_head = getattr(model, "base_model", model)
     layers = {layer.weight for layer in without_head.modules() if isinstance(layer, nn.Linear)}
@@ -86,6 +84,17 @@ def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
             "optimizer='muon' takes its steps with matrices of linear layers, and this model has none before "
             "its output: choose optimizer='adamw'."
         )
+    return layers
+
+
+def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
+    """Steps that change every direction of a matrix alike (`muon.Muon`), for linear layers before the output.
+
+    AdamW's for embeddings, tables, the output and vectors. ValueError where no linear layer is there.
+    """
+    from hf_attn.architectures.muon import Muon
+
+    layers = find_layers(model)
     matrices, others = group_weights(model, recipe)
     inside = [weight for weight in matrices["params"] if weight in layers]
     rest = [weight for weight in matrices["params"] if weight not in layers]
@@ -96,7 +105,9 @@ def build_muon(model: "Module", recipe: "Recipe") -> "TorchOptimizer":
 OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": Optimizer("AdamW", build_adamw, used=("betas", "weight_decay"), moments=2),
     "adafactor": Optimizer("Adafactor", build_adafactor, used=("weight_decay",), moments=1, rate=4),
-    "muon": Optimizer("Muon", build_muon, used=("betas", "weight_decay"), moments=2, rate=2),
+    "muon": Optimizer(
+        "Muon", build_muon, used=("betas", "weight_decay"), moments=2, rate=2, check_model=find_layers
+    ),
 }
 
 

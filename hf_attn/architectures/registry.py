@@ -9,7 +9,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
 from hf_attn.architectures.families import Architecture, architectures_of
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
-from hf_attn.architectures.optimizers import check_optimizer
+from hf_attn.architectures.optimizers import OPTIMIZERS, check_optimizer
 from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.batch import END, PAD, START
@@ -38,14 +38,15 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     """An untrained model of the recipe's architecture and size; the same weights for the same seed.
 
     Raises:
-        ValueError: the architecture does not learn such a task, a size is refused, or the model does not fit
-            this machine's memory.
+        ValueError: the architecture does not learn such a task, a size is refused, the model does not fit
+            this machine's memory, or its optimizer cannot teach it.
     """
     model_class, config = find_architecture(task, recipe.architecture).family.head, build_config(task, recipe)
     if torch.get_default_device().type != "meta":  # there it takes none
         check_loaded(model_class, config)
     with drawing_weights(seed):
         model = model_class(config)
+    OPTIMIZERS[recipe.optimizer].check_model(model)
     if task.kind != CLASSES:
         start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
         has_no_end = config.is_encoder_decoder and getattr(model.get_decoder(), "has_no_end", False)

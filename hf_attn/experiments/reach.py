@@ -68,7 +68,7 @@ class Sizes:
         test: the sizes that are measured.
         models: names in MODELS, one training each.
         steps: of training.
-        again: how often a run may be made anew with twice the steps.
+        runs: most runs of one training, each anew with twice the steps of the one before.
         examples: of each kind at each size.
     """
 
@@ -77,7 +77,7 @@ class Sizes:
     test: tuple[int, ...] = (20, 50, 100, 200)
     models: tuple[str, ...] = ("both_ends", "significance")
     steps: int = REACHING.steps
-    again: int = 1
+    runs: int = 2
     examples: int = 50
 
     def __post_init__(self) -> None:
@@ -96,7 +96,7 @@ class Sizes:
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     task = TASKS_BY_NAME[sizes.task](sizes.train)
     for name in sizes.models:
-        model, seconds, steps = learn_until_right(task, recipe_for(name, sizes.steps), seed, sizes.again)
+        model, seconds, steps = learn_until_right(task, recipe_for(name, sizes.steps), seed, sizes.runs)
         run_figures = {
             "steps": steps,
             "parameters": model.num_parameters(),
@@ -119,18 +119,16 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
                 }
 
 
-def learn_until_right(
-    task: Task, recipe: Recipe, seed: int, again: int
-) -> tuple[PreTrainedModel, float, int]:
+def learn_until_right(task: Task, recipe: Recipe, seed: int, runs: int) -> tuple[PreTrainedModel, float, int]:
     """Train, and anew with twice the steps where one of VALIDATED validation examples is wrong.
 
     Returns:
         (the model, seconds of all its runs, steps of the last).
     """
     model, seconds = learn(task, recipe, seed)
-    if again and measure_quickly(model, task, task.validation(VALIDATED)) < 1:
+    if runs > 1 and measure_quickly(model, task, task.validation(VALIDATED)) < 1:
         longer = dataclasses.replace(recipe, steps=2 * recipe.steps)
-        model, more, steps = learn_until_right(task, longer, seed, again - 1)
+        model, more, steps = learn_until_right(task, longer, seed, runs - 1)
         return model, seconds + more, steps
     return model, seconds, recipe.steps
 

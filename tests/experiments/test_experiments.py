@@ -468,7 +468,7 @@ def test_an_experiment_takes_settings_of_its_own_and_refuses_others(capsys):
     assert sizes == reach.Sizes("copy", 5, (20, 50), ("none",))
     assert resize(reach.Sizes(), {"test": 12}).test == (12,)
     for settings, sentence in (
-        ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, again, examples"),
+        ({"tests": 3}, "no setting 'tests'; choose task, train, test, models, steps, runs, examples"),
         ({"test": "20,a"}, "test='20,a' is not understood; write test=20,50"),
         ({"steps": 0}, "steps=0 must be at least 1"),
         ({"task": "division"}, "task='division' is not known; choose one of addition, "),
@@ -513,15 +513,15 @@ def test_what_is_kept_in_a_crowd_is_judged_at_the_longest():
 def test_a_run_that_is_not_right_on_validation_is_made_anew_with_twice_the_steps():
     task = Reversing(3)
     short = dataclasses.replace(reach.recipe_for("both_ends", 3), report_every=3, evaluate_every=3)
-    model, seconds, steps = reach.learn_until_right(task, short, 0, again=2)
+    model, seconds, steps = reach.learn_until_right(task, short, 0, runs=3)
     assert steps == 12
     whole, seconds_of_whole = learn(task, dataclasses.replace(short, steps=12), 0)
     assert seconds > seconds_of_whole / 2
     for weight, other in zip(model.parameters(), whole.parameters(), strict=True):
         assert torch.equal(weight, other)
-    assert reach.learn_until_right(task, short, 0, again=0)[2] == 3
+    assert reach.learn_until_right(task, short, 0, runs=1)[2] == 3
     enough = dataclasses.replace(reach.recipe_for("both_ends", 200), report_every=200)
-    assert reach.learn_until_right(Reversing(2), enough, 0, again=2)[2] == 200
+    assert reach.learn_until_right(Reversing(2), enough, 0, runs=3)[2] == 200
 
 
 def test_a_reach_is_judged_by_its_worst_kind_at_the_longest():
