@@ -23,6 +23,7 @@ from hf_attn.cli.output import (
     TASK,
     THREADS,
     AsJson,
+    AttentionFile,
     Failure,
     print_baseline,
     print_json,
@@ -67,6 +68,7 @@ def train(
             help=f"Model to train (default: suits the task). {model_titles()}.",
         ),
     ] = None,
+    attention: AttentionFile = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,
     until: Annotated[
         float | None,
@@ -110,11 +112,14 @@ def train(
     preset=document takes the sizes that the text behind the task prints. A wrong key lists them all. One
     thread is fastest for tiny models: two beside another busy process slow each step many times.
     """
+    from hf_attn.architectures.attention_file import load_attention_file
     from hf_attn.architectures.settings import apply_settings, merge_settings, name_task
     from hf_attn.checkpoints import run_folder
 
     with wrong_use():
         chosen = merge_settings(settings or (), config)
+        if attention is not None:
+            chosen["attention_type"] = load_attention_file(attention).name
         learned = None if task is None else name_task(task)
         if steps is not None:
             chosen["steps"] = steps

@@ -77,7 +77,7 @@ def load_task_file(path: str | Path) -> type[Task]:
         ValueError: the file is not there, cannot be run, or does not define exactly one task that is whole.
     """
     path = Path(path)
-    task = load_class(path, Task, "task")
+    task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
     return task
 

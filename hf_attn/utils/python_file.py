@@ -4,13 +4,15 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 from hf_attn.utils.folder_files import read_bounded
 
 LARGEST_FILE = 5 * 2**20  # bytes
+Base = TypeVar("Base")
 
 
-def load_class(path: Path, base: type, what: str) -> type:
+def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     """Run a Python file and return the one subclass of `base` in it: run only what you trust.
 
     `what` is the class in a word, "task" or "attention". ValueError: the file is not there, cannot be run, or
