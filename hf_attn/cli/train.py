@@ -118,21 +118,21 @@ def train(
 
     with wrong_use():
         chosen = merge_settings(settings or (), config)
-        if attention is not None:
-            chosen["attention_type"] = load_attention_file(attention).name
+        own = None if attention is None else load_attention_file(attention).name
         learned = None if task is None else name_task(task)
         if steps is not None:
             chosen["steps"] = steps
         if resume is not None:
             run = run_folder.load_run(resume, learned)
             run_folder.refuse_changes(
-                run, resume, None if learned is None else learned.name, model, chosen, seed
+                run, resume, None if learned is None else learned.name, model, chosen, seed, own
             )
             if output_dir is not None and output_dir.resolve() != resume.resolve():
                 raise ValueError(f"--output-dir {output_dir} is not the run's; --resume {resume} ends there.")
         elif learned is None:
             raise ValueError("Missing argument 'TASK'; `hf-attn tasks` lists what there is.")
         else:
+            chosen |= {} if own is None else {"attention_type": own}
             run = run_folder.Run(*apply_settings(learned, chosen, model))
             if output_dir is not None:
                 run_folder.check_output(output_dir)
