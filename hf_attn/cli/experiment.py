@@ -72,10 +72,9 @@ def experiment(
         return
     with wrong_use():
         chosen = find_experiment(name)
-        sizes = chosen.full if full else chosen.sizes
+        sizes = resize(chosen.full if full else chosen.sizes, merge_settings(settings or ()))
         if attention is not None:
             sizes = _add_attention(name, sizes, attention)
-        sizes = resize(sizes, merge_settings(settings or ()))
     if output_dir is not None:
         _prepare(output_dir)
     torch.set_num_threads(threads or 1)

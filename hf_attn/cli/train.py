@@ -132,7 +132,8 @@ def train(
         elif learned is None:
             raise ValueError("Missing argument 'TASK'; `hf-attn tasks` lists what there is.")
         else:
-            chosen |= {} if own is None else {"attention_type": own}
+            if own is not None and chosen.setdefault("attention_type", own) != own:
+                raise ValueError(f"--attention {attention} defines {own!r}: leave --set attention_type out.")
             run = run_folder.Run(*apply_settings(learned, chosen, model))
             if output_dir is not None:
                 run_folder.check_output(output_dir)

@@ -17,6 +17,7 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
 from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.position_base import Positions
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import Task
@@ -51,6 +52,10 @@ class Sizes:
     tests: tuple[LengthTest, ...] = SMALL_TESTS  # what is learned of each task, and measured beyond
     examples: int = 300  # held-out examples inside, and at each size beyond
     attention: tuple[str, ...] = (FULL,)  # attention types, each with every encoding
+
+    def __post_init__(self) -> None:
+        for position_type, kind in itertools.product(self.types, self.attention):
+            AttnEncoderConfig(position_type=position_type, attention_type=kind)  # refuses what it cannot be
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:

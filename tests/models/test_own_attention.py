@@ -161,6 +161,9 @@ def test_the_page_s_proposal_is_measured_beside_ours_by_its_command(here, capsys
     code, _, errors = in_process(capsys, "experiment", "beams", "--attention", "cosine.py")
     assert code == 2
     assert "beams compares no attention" in errors
+    for wrong, said in (("types=alibi", "'alibi' adds to"), ("attention=other", "'other' is not known")):
+        code, _, errors = in_process(capsys, *arguments[:4], "--set", wrong)
+        assert (code, said in errors) == (2, True), errors
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -327,6 +330,9 @@ def test_a_run_and_its_checkpoint_say_which_option_gives_the_file_and_never_fall
     code, _, errors = in_process(capsys, "train", "copy", "--model", "dot", "--attention", "plain.py")
     assert code == 2
     assert "a Transformer's" in errors
+    local = ["--set", "attention_type=local", "--attention", "plain.py"]
+    code, _, errors = in_process(capsys, "train", "copy", *local)
+    assert (code, "leave --set attention_type out" in errors) == (2, True)
 
 
 def test_what_goes_wrong_while_it_learns_is_one_line(here, capsys):
