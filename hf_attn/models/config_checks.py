@@ -59,7 +59,8 @@ def show_value(value: object, longest: int = 60) -> str:
     return shown if len(shown) <= longest else f"{shown[:longest]}…"
 
 
-def check_choice(name: str, value: str, allowed) -> None:
-    """Refuse a value that is not among the allowed ones, and list those."""
+def check_choice(name: str, value: str, allowed, remedy: str = "") -> None:
+    """Refuse a value that is not among the allowed ones, and list those; `remedy` ends the sentence."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {', '.join(allowed)}.")
+        known = f"{', '.join(allowed)}{remedy}"
+        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {known}.")

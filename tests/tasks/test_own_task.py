@@ -180,7 +180,7 @@ def test_the_app_never_runs_a_file():
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
             for name in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "name", None))
         }
-        assert not names & {"load_task_file", "name_task"}, file
+        assert not names & {"load_task_file", "name_task", "load_attention_file"}, file
     with pytest.raises(ValueError, match="There is no task"):
         apply_settings("my_task.py", {})
 
