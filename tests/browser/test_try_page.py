@@ -230,6 +230,52 @@ def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_s
         expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
 
 
+def test_the_old_answer_fades_until_the_one_asked_for_last_stands_and_after_every_error(
+    chromium, served_app
+):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        settle(page)
+        board, faded = page.locator("#try-board"), page.locator(".hf-waiting:visible")
+        expect(faded).to_have_count(0)
+        page.locator("#try-strategy label", has_text="nucleus").click()
+        page.locator("#try-board .hf-ends tbody button").first.wait_for()
+        settle(page)
+        for asked_by in ("#try-text", "#try-seed"):
+            held = hold_next(page, "**/queue/join*")
+            page.locator(asked_by).locator("textarea, input").press("Enter")
+            expect(faded).to_have_count(2)
+            expect(board.locator(".hf-try > *").first).to_have_css("opacity", "0.5")
+            held[0].continue_()
+            expect(faded).to_have_count(0)
+        held = hold_next(page, "**/queue/join*")
+        page.locator("#try-write").click()
+        expect(faded).to_have_count(2)
+        fill(page, SUM)
+        expect(board).to_contain_text("999+999 = 1998")
+        expect(faded).to_have_count(0)
+        held[0].continue_()
+        settle(page)
+        expect(board).to_contain_text("999+999 = 1998")
+        fill(page, "12x")
+        expect(page.locator("#try-error [role=alert]")).to_be_visible()
+        expect(faded).to_have_count(0)
+
+
+def test_the_old_answer_stands_again_where_the_server_fails(chromium, served_app):
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(served_app)
+        page.get_by_role("tab", name="Try", exact=True).click()
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        held = hold_next(page, "**/queue/join*")
+        page.locator("#try-write").click()
+        expect(page.locator(".hf-waiting:visible")).to_have_count(2)
+        held[0].fulfill(status=503, json={"detail": "The queue is full."})
+        expect(page.locator(".hf-waiting")).to_have_count(0)
+        expect(page.locator("#try-board .hf-dist .line").first).to_be_visible()
+
+
 def test_a_question_asked_before_the_page_knows_that_the_last_answers_stream_ends_is_answered(
     chromium, served_app
 ):

@@ -22,6 +22,11 @@ from .challenge import build_challenge, remember, show_tried, take_broken, take_
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
 BEGIN: list[notices.Part] = ["Choose a model, write an input, and press Write."]
+# The board and the sentence fade.
+WAITING = """on => document.querySelectorAll('#try-board .hf-try, .hf-lead:has(#try-origin)').forEach(part => {
+  part.classList.toggle('hf-waiting', on);
+  part.ariaBusy = on;
+})"""
 CERTAIN = 0.995  # from here on a probability is shown as 100 %
 LONGEST_SAID = 40  # characters of an answer in the sentence
 DRAWS = 5  # answers that are drawn with seeds that follow one another
@@ -218,7 +223,7 @@ def build(page: Page) -> None:
     board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
     more = {"board": board, "wrong": wrong, "write": write_button, "again": again} | challenge
     others = (challenge["hard"], challenge["broken"])
-    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more, others=others)
+    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more, WAITING, others)
     events.wire_input()
     asked, text = {"checkpoint": parts["checkpoint"]}, {"text": parts["text"]}
     events.wire(page.connect(others[0].click, take_hard_input, asked, text, **NOW).then)
