@@ -8,6 +8,7 @@ import os
 import re
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
@@ -376,3 +377,22 @@ def test_try_says_which_split_an_input_is_of(source, said):
 def test_train_says_which_split_its_example_is_of():
     shown = train.describe(Session(), changed(task="Addition", size=3, preset="small"))["hint"]
     assert "153+391 → 544 (training may draw this input)." in shown
+
+
+def test_of_a_long_answer_s_map_a_window_is_sent_where_the_ones_stand(monkeypatch):
+    text = "+".join(["4" * 150, "5" * 149 + "6"])
+    whole = json.loads(write(text, "attn-addition-long")["board"])["map"]
+    monkeypatch.setattr(answer_view, "MAP_WEIGHTS", 4 * 128 * 128)
+    for strategy, size in (("greedy", 128), ("beam", 64)):
+        cut = json.loads(write(text, "attn-addition-long", strategy=strategy)["board"])["map"]
+        (layers, heads, rows, columns), start = whole["shape"], whole["shape"][-1] - size
+        assert (cut["shape"], cut["from"]) == ([layers, heads, size, size], [0, start])
+        assert (cut["rows"], cut["cols"]) == (whole["rows"][:size], whole["cols"][start:])
+        assert cut["truth"] == [row[start:] for row in whole["truth"][:size]]
+        assert f"first {size} symbols of the answer, the last {size} of the input" in cut["title"]
+        weights = weights_in(whole["maps"]).reshape(layers, heads, rows, columns)[:, :, :size, start:]
+        assert (weights_in(cut["maps"]).reshape(weights.shape) == weights).all()
+
+
+def weights_in(packed):
+    return np.frombuffer(base64.b64decode(packed), "<u2")

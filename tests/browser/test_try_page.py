@@ -230,9 +230,27 @@ def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_s
         expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
 
 
-def test_the_old_answer_fades_until_the_one_asked_for_last_stands_and_after_every_error(
+def test_a_long_answer_is_named_by_its_ends_and_stands_below_in_full_and_its_chips_scroll(
     chromium, served_app
 ):
+    first, second = "9" * 60 + "12", "8" * 61
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-checkpoint input").click()
+        page.get_by_role("option", name="attn-addition-long (bundled)", exact=True).click()
+        page.locator("#try-origin").get_by_text("attn-addition-long").wait_for()
+        fill(page, f"{first}+{second}")
+        total = str(int(first) + int(second))
+        board = page.locator("#try-board")
+        expect(page.locator("h1:visible")).to_contain_text(f"63 digits: {total[:4]}…{total[-4:]}")
+        expect(board.locator(".hf-astext:visible")).to_have_text(f"As text: {total}")
+        chips = board.locator(".hf-steps")
+        assert chips.bounding_box()["height"] <= 180
+        chips.locator("button").last.focus()
+        assert chips.evaluate("chips => chips.scrollTop") > 0
+        expect(board.locator(".hf-answer")).to_have_attribute("tabindex", "0")
+
+
+def test_the_old_answer_fades_until_the_one_asked_for_last_stands_and_after_every_error(chromium, served_app):
     with open_tab(chromium, served_app, "Try") as page:
         page.locator("#try-board .hf-dist .line").first.wait_for()
         settle(page)

@@ -77,10 +77,10 @@ const answerMap = (host, onStep) => {
       at.layer,
     );
     heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-    const { rows, cols, truth, allowed, title } = shownMap;
+    const { rows, cols, truth, allowed, title, from } = shownMap;
     const name = `${title}, layer ${at.layer + 1}, ${at.head ? `head ${at.head}` : "mean of the heads"}`;
     const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-    map.update({ rows, cols, values, truth, allowed, selected: selected(values), name });
+    map.update({ rows, cols, values, truth, allowed, from, selected: selected(values), name });
   };
   const update = (/** @type {State} */ { view, step }) => {
     if (view?.map !== shownMap) {
