@@ -118,17 +118,18 @@ class AnswerView:
             wrong[: len(symbols)] = boards.wrong_symbols(symbols, verdict)
             if not verdict.correct and not any(wrong):
                 wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
+        sure = [float(choice.probabilities[choice.token]) for choice in choices]
+        first = wrong.index(True) if any(wrong) else sure.index(min(sure, default=0)) if sure else 0
         value = {
             **said,
             "written": [
-                {"token": label, "probability": float(choice.probabilities[choice.token])}
-                for label, choice in zip(labels, choices, strict=True)
+                {"token": label, "probability": share} for label, share in zip(labels, sure, strict=True)
             ],
             "wrong": wrong,
             "steps": [self.distributions.add(choice.probabilities) for choice in choices],
             "log_probability": score,
             "per_token": score / max(1, len(ids)),
-            "map": self.show_map(ids if opened.model.can_generate() else []),
+            "map": self.show_map(ids if opened.model.can_generate() else [], first),
         }
         if opened.kind == TEXT:
             value["passage"] = {"prompt": f"{self.source}{task.gap}", "text": opened.read_text(ids)}
@@ -184,8 +185,11 @@ class AnswerView:
             maps.append(shown)
         return maps
 
-    def show_map(self, written: list[int]) -> dict:
-        """Who reads what while the answer is written, with the known answer where there is one."""
+    def show_map(self, written: list[int], step: int = 0) -> dict:
+        """Who reads what while the answer is written, with the known answer where there is one.
+
+        Of a map that is too long to be sent, a window around what is read at this step.
+        """
         opened = self.opened
         maps = attention_maps(opened.model, opened.encode(self.source), written or None)
         answering = maps.relabel(opened.labels).answering
@@ -195,23 +199,29 @@ class AnswerView:
         allowed = build_attention_mask(answering.kind, len(rows), len(cols))
         kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
         weights, truth = answering.weights, answering.align(known_alignment(opened, self.source, written))
-        title, start, window = MAP_TITLES[kind], 0, self._choose_window(weights) if kind == "cross" else None
+        shown = {"kind": kind, "title": MAP_TITLES[kind]}
+        window = self._choose_window(weights) if kind == "cross" else None
         if window is not None:
-            is_reversed = opened.task is not None and opened.task.is_reversed
-            start, end = (max(0, len(cols) - window), "last") if is_reversed else (0, "first")
-            title += f": the first {window} symbols of the answer, the {end} {window} of the input; "
-            title += "Explore shows all"
-        keys = slice(start, window and start + window)  # all where there is no window
-        weights = weights[:, :, :window, keys]
-        return {
-            "kind": kind,
-            "title": title,
+            middle = (step, int(weights[-1, :, step].mean(0).argmax()))
+            starts = [
+                max(0, min(at - window // 2, len(side) - window))
+                for at, side in zip(middle, (rows, cols), strict=True)
+            ]
+            ys, xs = (slice(start, start + window) for start in starts)
+            rows, cols, weights = rows[ys], cols[xs], weights[:, :, ys, xs]
+            truth = truth and [row[xs] for row in truth[ys]]
+            shown["from"] = starts
+            ends = (
+                f"{formatting.count(at + 1)} to {formatting.count(at + len(side))}"
+                for at, side in zip(starts, (rows, cols), strict=True)
+            )
+            shown["title"] += ": symbols {} of the answer, {} of the input; Explore shows all".format(*ends)
+        return shown | {
             "maps": boards.encode_maps(weights),
             "shape": list(weights.shape),
-            "rows": rows[:window],
-            "cols": cols[keys],
-            "from": [0, start],
-            "truth": truth and [row[keys] for row in truth[:window]],
+            "rows": rows,
+            "cols": cols,
+            "truth": truth,
             "allowed": allowed.tolist() if kind == "decoder" else None,
         }
 
