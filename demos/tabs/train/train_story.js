@@ -108,8 +108,7 @@ const whereItLooks = (/** @type {TrainView} */ view) => {
   if (weight === null) return "";
   const stands = ringed(view.meta);
   if (weight >= EXACTLY) return `It looks exactly ${stands}.`;
-  if (weight >= MOST)
-    return `It looks mostly ${stands}: ${share(weight)} of the weight of ${headName(view)}.`;
+  if (weight >= MOST) return `It looks mostly ${stands}: ${share(weight)} of the weight of ${headName(view)}.`;
   const best = bestHead(view);
   if (best.weight >= MOST)
     return `${share(weight)} of the weight of ${headName(view)} lies ${stands}; ${headName({ ...view, ...best })} has ${share(best.weight)}.`;

@@ -32,7 +32,6 @@ const layout = (ctx, width, theme, o, room) => {
   ctx.font = font(theme, 12, 600);
   const title = ctx.measureText("query" + ROLES.query).width + 12;
   const [numbers] = measure(ctx, theme, [count(Math.max(numberOf(o, "row", m - 1), numberOf(o, "col", n - 1)))]);
-  ctx.font = font(theme, 12, 600);
   const gutter = Math.max(...rowWidths, width < 14 * n + 60 ? numbers : 0) + 18;
   const oneLine = width < 420 && gutter < 60; // narrow map, short tokens: both axis names on one line above
   const x0 = Math.ceil(oneLine ? gutter : Math.max(gutter, title));
@@ -145,7 +144,7 @@ const colLabel = (ctx, theme, box, o, c, state, label) => {
   ctx.restore();
 };
 
-const rowLabel = (ctx, theme, box, o, r, state, label) => {
+const rowLabel = (ctx, theme, box, r, state, label) => {
   const y = box.y0 + (r + 0.5) * box.h;
   ctx.font = font(theme, 13, state ? 600 : 500);
   const w = ctx.measureText(label).width;
@@ -166,7 +165,7 @@ const labels = (ctx, theme, box, o, hover) => {
   }
   for (const r of range(box.m)) {
     const label = labelOf(box, o, "row", r, at ? at.r : null);
-    if (label) rowLabel(ctx, theme, box, o, r, stateOf(r, "r"), label);
+    if (label) rowLabel(ctx, theme, box, r, stateOf(r, "r"), label);
   }
 };
 
