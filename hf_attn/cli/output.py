@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from hf_attn.analysis.ablation import Outcome
@@ -68,7 +68,10 @@ def print_json(event: str, **row: Any) -> None:
 
 
 def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
-    table = Table(*columns, title=title, title_justify="left")
+    folded = [
+        Column(name, overflow="fold") for name in columns
+    ]  # nothing is cut: a sum may have 1,000 digits
+    table = Table(*folded, title=title, title_justify="left")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console().print(table)

@@ -245,7 +245,7 @@ class Answered(model_input.AnsweredInput):
 
 def counting(compute):
     """The events of a tab that only counts what it is asked."""
-    return model_input.InputEvents(None, Answered, compute, lambda *_: {}, {}, {}, {})
+    return model_input.InputEvents(None, Answered, compute, lambda *_: {}, {}, {}, {}, "")
 
 
 def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(copied):
