@@ -99,7 +99,7 @@ const answerMap = (host, onStep) => {
     show();
   };
   /** Layer, head and cell, for a link; what the map does not have stays as it is. */
-  const state = () => ({ ...at, row, key, isLet });
+  const state = () => ({ ...at, row, key, isLet, lines: map.lines() });
   const restore = kept => {
     if (!maps) return;
     if (isPlace(kept.layer, maps)) at.layer = kept.layer;
@@ -107,6 +107,7 @@ const answerMap = (host, onStep) => {
     if (kept.key === null || isPlace(kept.key, maps[0][0][0])) key = kept.key;
     if (!reads() && isPlace(kept.row, maps[0][0])) row = kept.row;
     isLet = kept.isLet === true;
+    map.drawLines(kept.lines === true);
     show();
   };
   return { update, section: panel.section, state, restore };

@@ -286,23 +286,26 @@ const scaleOf = (ctx, theme, bar, x, y) => {
     ctx.fillRect(x + 13 + i, y - 5, i < bar - 1 ? 1.5 : 1, 10);
   }
 };
+/** What the rings mean, where there are some. */
+const ringParts = (ctx, theme, o) => {
+  const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
+  const has = kind => o.truth?.some(row => row.includes(kind));
+  return [has(1) && [19, "known answer", ring([])], has(2) && [19, "needed indirectly", ring([2, 3])]];
+};
 const legend = (ctx, width, theme, o, size) => {
   const end = String(Math.round(o.most * 1000) / 1000);
   const sums = o.most < 1 || o.sums === false || width < 260 ? "" : "; a row sums to 1";
-  const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
-  const has = kind => o.truth?.some(row => row.includes(kind));
   const hidden = o.allowed?.some(row => row.some(may => !may)) || o.padding?.some(Boolean);
   const bar = width < 520 ? BARS.narrow : BARS.wide;
   const parts = [
     [bar + 20, `${end}   weight${sums}`, (x, y) => scaleOf(ctx, theme, bar, x, y)],
-    has(1) && [19, "known answer", ring([])],
-    has(2) && [19, "needed indirectly", ring([2, 3])],
+    ...ringParts(ctx, theme, o),
     hidden && [20, "may not be read", (x, y) => hatch(ctx, theme, x, y - 6, 12, 12, 2)],
     o.note && [0, o.note, () => {}],
   ];
   paintLegend(ctx, width, theme, size, parts.filter(Boolean));
 };
 
-const heatmapPaint = { layout, paint, legend, readable };
+const heatmapPaint = { layout, paint, legend, readable, text, isShown, ringParts };
 
 export { heatmapPaint };
