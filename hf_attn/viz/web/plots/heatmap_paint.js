@@ -306,6 +306,6 @@ const legend = (ctx, width, theme, o, size) => {
   paintLegend(ctx, width, theme, size, parts.filter(Boolean));
 };
 
-const heatmapPaint = { layout, paint, legend, readable, text, isShown, ringParts };
+const heatmapPaint = { layout, paint, legend, readable, text, labelOf, stepFor, ringParts };
 
 export { heatmapPaint };

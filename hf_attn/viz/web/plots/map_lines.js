@@ -65,7 +65,7 @@ const layout = (ctx, width, theme, o, room) => {
     ? Math.min(PITCH.slide, (room.height - TOP) / most)
     : clamp(PITCH.all / most, PITCH.least, PITCH.most);
   const x1 = x0 + clamp(width - x0 - right, 40, room ? Infinity : CURVE);
-  const every = Math.ceil(14 / pitch);
+  const every = pitch >= 14 ? 1 : heatmapPaint.stepFor(14 / pitch);
   const y = (count, i) => TOP + ((most - count) / 2 + i + 0.5) * pitch; // the shorter list stands in the middle
   const at = (px, py) => {
     const [isRow, count] = px < x0 ? [true, m] : [false, n];
@@ -74,7 +74,8 @@ const layout = (ctx, width, theme, o, room) => {
     return isRow ? { r: i, c: null } : { r: null, c: i };
   };
   const size = { width: Math.max(x1 + right, 2 * NAME + 16), height: TOP + most * pitch + 2 };
-  return { x0, x1, m, n, pitch, every, y, at, ...size };
+  const labels = { everyR: every, everyC: every, h: pitch, w: pitch, numbers: 6, slanted: false };
+  return { x0, x1, m, n, pitch, y, at, ...labels, ...size };
 };
 
 /* ---- words and lines ---- */
@@ -87,8 +88,8 @@ const axes = (ctx, theme, box) => {
 };
 
 /** One word, its weight beside it where there is one; state: "", "on" or "chosen". */
-const drawWord = (ctx, theme, box, o, role, i, { state, off, figure, bold, ring }) => {
-  const [isRow, label] = [role === "query", heatmapPaint.text(role === "query" ? o.rows[i] : o.cols[i])];
+const drawWord = (ctx, theme, box, o, role, i, { label, state, off, figure, bold, ring }) => {
+  const isRow = role === "query";
   const way = isRow ? -1 : 1;
   const [x, y] = [isRow ? box.x0 - GAP : box.x1 + GAP, box.y(isRow ? box.m : box.n, i)];
   const align = isRow ? "right" : "left";
@@ -117,7 +118,9 @@ const words = (ctx, theme, box, o, hover, lines) => {
   const isChosen = (axis, i) => o.selected?.[axis] === i || Boolean(axis === "r" && o.also?.includes(i));
   const draw = (axis, count) => {
     for (const i of range(count)) {
-      if (!heatmapPaint.isShown(i, box.every, at[axis] ?? o.selected?.[axis] ?? null)) continue;
+      const marked = at[axis] ?? o.selected?.[axis] ?? null;
+      const label = heatmapPaint.labelOf(box, o, axis === "r" ? "row" : "col", i, marked);
+      if (!label) continue;
       const cell = axis === "r" ? { r: i, c: at.c } : { r: at.r, c: i };
       const isMet = cell.r !== null && cell.c !== null; // the pointed or chosen word is on the other side
       const bold = isMet && o.selected?.r === cell.r && o.selected?.c === cell.c;
@@ -125,7 +128,7 @@ const words = (ctx, theme, box, o, hover, lines) => {
       const has = isMet && !off && (bold || lines.some(line => line.r === cell.r && line.c === cell.c));
       const state = isChosen(axis, i) ? "chosen" : at[axis] === i ? "on" : "";
       const ring = isMet && o.truth?.[cell.r]?.[cell.c];
-      const look = { state, off, figure: has ? o.values[cell.r][cell.c] : null, bold, ring };
+      const look = { label, state, off, figure: has ? o.values[cell.r][cell.c] : null, bold, ring };
       drawWord(ctx, theme, box, o, axis === "r" ? "query" : "key", i, look);
     }
   };
