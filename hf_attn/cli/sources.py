@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hf_attn.cli.output import THREADS, AsJson, WrongUse, print_json, print_table, wrong_use
+from hf_attn.utils.atomic_write import write_file
 from hf_attn.utils.folder_files import read_bounded
 from hf_attn.utils.hardware import name_processor
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 NAMES = ("chapter-1", "attention-51", "notebook", "chapter-8", "transformers-1")  # help imports nothing
 COLUMNS = ("claim", "said", "claimed", "measured", "verdict", "why")
 LARGEST_FILE = 5 * 2**20  # bytes of rows
+VERDICTS = ("reproduced", "corrected", "not reproducible")
 NOTHING = "–"  # a figure where there is none
 PAGE_HEADER = """# Claims of five texts on attention, measured
 
@@ -36,8 +38,9 @@ What is said, and where: *printed*, the text prints the figure; *stated*, it say
 bound by which we read them is ours; *ours*, no text says it, it stands beside the others and is not judged.
 
 The verdict is computed from the two figures. *Reproduced*: the measured figure agrees with the claimed one
-to its printed digits, or lies within its bound. *Corrected*: it does not; the measured figure holds. *Not
-reproducible*: the text gives no seed, data or definition, or its own code hardly ever prints that figure.
+to its printed digits, or to what stands behind ±, or lies within its bound. *Corrected*: it does not; the
+measured figure holds. *Not reproducible*: the text gives no seed, data or definition, or its own code hardly
+ever prints that figure.
 O(·) bounds growth from above, of every mechanism alike.
 
 Every row is of one seed: the text's own where it prints one, else 0. `make sources` measures the rows of
@@ -76,8 +79,10 @@ def sources(
         names = list(DOCUMENTS) if document is None else [document]
         for name in names:
             claims_of(name)
-    if output is not None and output.suffix != ".md":
-        raise WrongUse(f"--output {output} must end in .md: the page is Markdown.")
+    if output is not None and (output.suffix != ".md" or output.is_dir() or not output.parent.is_dir()):
+        raise WrongUse(f"--output {output} must be a file that ends in .md, in a folder that is there.")
+    if output is not None and as_json:
+        raise WrongUse(f"--output {output} writes a page: leave --json out.")
     if measured is not None and (output is None or full):
         raise WrongUse(f"--measured {measured} is for --output without --full: its rows go into the page.")
     with wrong_use():
@@ -85,7 +90,8 @@ def sources(
     torch.set_num_threads(threads or 1)
     if output is not None:
         rows = [row for name in names for row in measure(name, full)]
-        output.write_text(write_page(rows, [row for row in kept if row["document"] in names]), "utf-8")
+        page = write_page(rows, [row for row in kept if row["document"] in names])
+        write_file(output, page.encode("utf-8"))
         return
     for name in names:
         if as_json:
@@ -107,7 +113,10 @@ def measure(document: str, full: bool) -> "Iterator[Row]":
 
 def surroundings() -> dict[str, str]:
     """When and where a row is measured."""
-    return {"date": datetime.now(UTC).date().isoformat(), "hardware": name_processor()}
+    import torch
+
+    date, threads = datetime.now(UTC).date().isoformat(), torch.get_num_threads()
+    return {"date": date, "hardware": f"{name_processor()}, {threads} thread{'s' if threads > 1 else ''}"}
 
 
 def read_rows(path: Path) -> list[dict]:
@@ -118,12 +127,27 @@ def read_rows(path: Path) -> list[dict]:
     try:
         lines = read_bounded(path, LARGEST_FILE).decode("utf-8").splitlines()
         rows = [{name: row[name] for name in names} for row in map(json.loads, lines)]
-        return [row for row in rows if row["is_full"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        for row in rows:
+            _check_row(row)
+        if not (full := [row for row in rows if row["is_full"]]):
+            raise ValueError("no row of a claim that takes minutes")
+        return full
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as rows ({type(error).__name__}: {error}): give what "
             "`hf-attn sources --full --json` printed."
         ) from error
+
+
+def _check_row(row: Mapping) -> None:
+    """Refuse a row whose cells are no text of one line; ValueError says which."""
+    for name, value in row.items():
+        may_lack = name in ("claimed", "measured", "verdict")
+        is_text = isinstance(value, str) and value.isprintable()  # no line breaks, no surrogates
+        if name != "is_full" and not is_text and not (value is None and may_lack):
+            raise ValueError(f"{name}={value!r:.60}")
+    if row["document"] not in NAMES or row["verdict"] not in (None, *VERDICTS):
+        raise ValueError(f"document={row['document']!r:.60}, verdict={row['verdict']!r:.60}")
 
 
 def write_page(fast: "Sequence[Row]", kept: Sequence[Mapping] = ()) -> str:
@@ -136,7 +160,7 @@ def write_page(fast: "Sequence[Row]", kept: Sequence[Mapping] = ()) -> str:
     names = [field.name for field in fields(Row)]
     rows = [*fast, *(Row(**{name: row[name] for name in names}) for row in kept)]
     texts = "\n".join(map(_cite, DOCUMENTS.items()))
-    when = "; ".join(dict.fromkeys(f"{row['date']}, {row['hardware']}, one thread" for row in kept))
+    when = "; ".join(dict.fromkeys(f"{row['date']}, {row['hardware']}" for row in kept))
     lines = [PAGE_HEADER.format(texts=texts, mark=MARK, measured=f" ({when})" if when else "")]
     for document in [name for name in DOCUMENTS if any(row.document == name for row in rows)]:
         own = [row for row in rows if row.document == document]

@@ -49,7 +49,7 @@ class Claim:
     Attributes:
         claim: one sentence.
         claimed: the figures, separated by spaces: a number; a bound such as "<1e-6" or "≥0.90"; a range such
-            as "0.70–0.90"; or a word. Of OURS those once measured, which give the digits and no verdict.
+            as "0.70–0.90"; or a word. Of OURS a pattern for the digits of what is measured.
         measure: gives as many figures, or a Chance; None where there is nothing to compute.
         why: one sentence: what explains the difference, or what the figure rests on.
         tolerance: how far a number may lie from the printed one; half a unit of its last digit where None.
@@ -107,12 +107,17 @@ def measure_claim(document: str, claim: Claim) -> Row:
         claim.claim,
         claim.kind,
         claim.where,
-        None if is_ours else claim.claimed,
+        None if is_ours else write_claimed(claim),
         written,
         None if is_ours else verdict,
         claim.why,
         claim.is_full,
     )
+
+
+def write_claimed(claim: Claim) -> str:
+    """The claimed figures, with how far a measured one may lie from them where the digits do not say it."""
+    return claim.claimed if claim.tolerance is None else f"{claim.claimed} (± {claim.tolerance:g})"
 
 
 def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None) -> str:

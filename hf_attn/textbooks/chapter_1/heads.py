@@ -9,7 +9,7 @@ from functools import cache
 from hf_attn.analysis.head_roles import HeadRoles, measure_head_roles
 from hf_attn.interpret.read_head import read_head
 from hf_attn.textbooks.chapter_8.heads import open_bundled
-from hf_attn.textbooks.claims import OURS, STATED, Claim, Measured
+from hf_attn.textbooks.claims import OURS, Claim, Measured
 
 EXAMPLES = 20
 COMFORTABLE = "the cat sat on the mat because it was comfortable . the comfortable"
@@ -80,13 +80,12 @@ CLAIMS = (
         kind=OURS,
     ),
     Claim(
-        "“The cat sat on the mat because it was comfortable”: “it” mainly reflects cat and mat; the weight "
-        "on both.",
+        "“The cat sat on the mat because it was comfortable”: the weight of “it” on cat and mat together.",
         ">0.50",
         lambda: (sum(weight_on(COMFORTABLE, "it", noun) for noun in ("cat", "mat")),),
-        "attn-sentences, the head that chooses best. A causal model reads “it” before the word that tells.",
-        where="1.2",
-        kind=STATED,
+        "attn-sentences, the head that chooses best: a causal model, which reads “it” before the word that "
+        "tells.",
+        kind=OURS,
     ),
     Claim(
         "The same noun, once the word that tells has come: “… . the comfortable”, “… . the tired”; weight on "

@@ -172,20 +172,18 @@ CLAIMS = (
         where="Attention as interpretability",
     ),
     Claim(
-        "From “it” to “cat” in “The cat sat on the mat because it was tired” it is so many words.",
+        "An RNN takes so many steps from “cat” to “it” in “The cat sat on the mat because it was tired”.",
         "5",
         lambda: (TIRED.index("it") - TIRED.index("cat"),),
-        "Counted.",
+        "Five words stand between, six steps lead there.",
         where="Self-attention",
     ),
     Claim(
-        "Self-attention at “it” can learn to attend heavily to “cat” in “… because it was tired”: weight of "
-        "“it”, and of “. the tired” behind it.",
+        "On “cat” in “The cat … because it was tired”: the weight of “it”, and of “. the tired” behind it.",
         "≥0.50 ≥0.50",
         lambda: (weight_on(heads.TIRED, "it", "cat"), weight_on(heads.TIRED, "tired", "cat")),
         "Trained to go on with a text, it looks there from the later word: “it” comes before “tired”.",
-        where="Self-attention",
-        kind=STATED,
+        kind=OURS,
     ),
     Claim(
         "Self-attention: shapes for five tokens of 32, and the lowest and highest sum of a row.",
