@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hf_attn.cli.output import THREADS, AsJson, WrongUse, print_json, print_table, wrong_use
-from hf_attn.utils.atomic_write import write_file
-from hf_attn.utils.folder_files import read_bounded
-from hf_attn.utils.hardware import name_processor
 
 if TYPE_CHECKING:
     from hf_attn.textbooks import Document, Row
@@ -74,6 +71,7 @@ def sources(
     import torch
 
     from hf_attn.textbooks import DOCUMENTS, claims_of
+    from hf_attn.utils.atomic_write import write_file
 
     with wrong_use():
         names = list(DOCUMENTS) if document is None else [document]
@@ -115,6 +113,8 @@ def surroundings() -> dict[str, str]:
     """When and where a row is measured."""
     import torch
 
+    from hf_attn.utils.hardware import name_processor
+
     date, threads = datetime.now(UTC).date().isoformat(), torch.get_num_threads()
     return {"date": date, "hardware": f"{name_processor()}, {threads} thread{'s' if threads > 1 else ''}"}
 
@@ -122,6 +122,7 @@ def surroundings() -> dict[str, str]:
 def read_rows(path: Path) -> list[dict]:
     """The rows that `--full --json` wrote, of claims that need training or a clock; ValueError otherwise."""
     from hf_attn.textbooks import Row
+    from hf_attn.utils.folder_files import read_bounded
 
     names = {"date", "hardware", *(field.name for field in fields(Row))}
     try:
