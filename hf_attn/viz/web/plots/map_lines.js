@@ -95,7 +95,7 @@ const drawWord = (ctx, theme, box, o, role, i, { state, off, figure, bold, ring 
   ctx.font = font(theme, 13, state ? 600 : 500);
   const wide = ctx.measureText(label).width;
   const left = isRow ? x - wide : x;
-  const tall = box.every > 1 ? 20 : Math.min(20, box.pitch); // its neighbours give way, or stand there
+  const tall = box.every > 1 ? 20 : Math.min(20, box.pitch); // thinned out, labels have room
   ctx.beginPath();
   ctx.roundRect(left - 5, y - tall / 2, wide + 10, tall, ring ? tall / 2 : 4);
   ctx.fillStyle = theme[`${role}-soft`];
