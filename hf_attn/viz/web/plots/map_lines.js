@@ -96,7 +96,7 @@ const drawWord = (ctx, theme, box, o, role, i, { label, state, off, figure, bold
   ctx.font = font(theme, 13, state ? 600 : 500);
   const wide = ctx.measureText(label).width;
   const left = isRow ? x - wide : x;
-  const tall = box.every > 1 ? 20 : Math.min(20, box.pitch); // thinned out, labels have room
+  const tall = box.everyR > 1 ? 20 : Math.min(20, box.pitch); // thinned out, labels have room
   ctx.beginPath();
   ctx.roundRect(left - 5, y - tall / 2, wide + 10, tall, ring ? tall / 2 : 4);
   ctx.fillStyle = theme[`${role}-soft`];
