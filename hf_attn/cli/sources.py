@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 NAMES = ("chapter-1", "attention-51", "notebook", "chapter-8", "transformers-1")  # help imports nothing
 COLUMNS = ("claim", "said", "claimed", "measured", "verdict", "why")
 LARGEST_FILE = 5 * 2**20  # bytes of rows
-VERDICTS = ("reproduced", "corrected", "not reproducible")
 NOTHING = "–"  # a figure where there is none
 PAGE_HEADER = """# Claims of five texts on attention, measured
 
@@ -142,12 +141,14 @@ def read_rows(path: Path) -> list[dict]:
 
 def _check_row(row: Mapping) -> None:
     """Refuse a row whose cells are no text of one line; ValueError says which."""
+    from hf_attn.textbooks.claims import CORRECTED, NOT_REPRODUCIBLE, REPRODUCED
+
     for name, value in row.items():
         may_lack = name in ("claimed", "measured", "verdict")
         is_text = isinstance(value, str) and value.isprintable()  # no line breaks, no surrogates
         if name != "is_full" and not is_text and not (value is None and may_lack):
             raise ValueError(f"{name}={value!r:.60}")
-    if row["document"] not in NAMES or row["verdict"] not in (None, *VERDICTS):
+    if row["document"] not in NAMES or row["verdict"] not in (None, REPRODUCED, CORRECTED, NOT_REPRODUCIBLE):
         raise ValueError(f"document={row['document']!r:.60}, verdict={row['verdict']!r:.60}")
 
 

@@ -4,11 +4,8 @@
 files. What a class computes is checked: when a model is built on random vectors, and in every pass.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import nn
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .attention import MultiHeadAttention
 
@@ -19,6 +16,23 @@ LONGEST_ERROR = 200  # characters of somebody else's error that are quoted
 
 class AttentionError(ArithmeticError, ValueError):
     """A class of one's own computes something else than attention; the message says where."""
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, dropout=0.0, **_):
+    """Attention of one's own, called as every kernel is: (Y [B, T, H, Dh], A [B, H, T, S]).
+
+    The mask is None where all may attend, bool (True = may attend), or floats to be added (0 = may attend).
+    """
+    if attention_mask is None:
+        may_attend = torch.ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
+    elif attention_mask.dtype == torch.bool:
+        may_attend = attention_mask
+    else:
+        may_attend = attention_mask > torch.finfo(attention_mask.dtype).min
+    weights = module.compute_weights(query, key, may_attend).to(value.dtype)
+    if dropout and module.training:
+        weights = nn.functional.dropout(weights, dropout)
+    return (weights @ value).transpose(1, 2), weights
 
 
 class OwnAttention(MultiHeadAttention):
@@ -38,6 +52,7 @@ class OwnAttention(MultiHeadAttention):
     name = ""
     file = ""
     is_cross = False
+    plain_kernel = staticmethod(eager_attention_forward)
 
     def weigh(self, query: torch.Tensor, key: torch.Tensor, may_attend: torch.Tensor) -> torch.Tensor:
         """Return how much each query reads of each key.
@@ -52,12 +67,6 @@ class OwnAttention(MultiHeadAttention):
             may attend to nothing. What a row may not attend to must not change it.
         """
         raise NotImplementedError
-
-    def choose_kernel(self) -> Callable:
-        """The plain attention below, or what stands in for it while a model is looked into."""
-        return ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
 
     def compute_weights(self, query, key, may_attend) -> torch.Tensor:
         """What `weigh` returns, checked; AttentionError where it is no attention.
@@ -123,23 +132,6 @@ class OwnAttention(MultiHeadAttention):
 
 
 OWN_ATTENTION: dict[str, type[OwnAttention]] = {}
-
-
-def eager_attention_forward(module, query, key, value, attention_mask, dropout=0.0, **_):
-    """Attention of one's own, called as every kernel is: (Y [B, T, H, Dh], A [B, H, T, S]).
-
-    The mask is None where all may attend, bool (True = may attend), or floats to be added (0 = may attend).
-    """
-    if attention_mask is None:
-        may_attend = torch.ones(1, 1, query.shape[2], key.shape[2], dtype=torch.bool, device=query.device)
-    elif attention_mask.dtype == torch.bool:
-        may_attend = attention_mask
-    else:
-        may_attend = attention_mask > torch.finfo(attention_mask.dtype).min
-    weights = module.compute_weights(query, key, may_attend).to(value.dtype)
-    if dropout and module.training:
-        weights = nn.functional.dropout(weights, dropout)
-    return (weights @ value).transpose(1, 2), weights
 
 
 def find_tolerance(weights: torch.Tensor) -> float:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from tests.support.checks import (
     check_seq2seq_rows_stand_alone,
     random_ids,
 )
-from tests.support.commands import in_process, rows_of
+from tests.support.commands import in_process, rows_of, run_page
 from tests.support.decoder_checks import check_cached_equals_uncached as check_cached_decoder
 from tests.support.decoder_checks import check_rows_stand_alone
 from tests.support.families import FAMILIES
@@ -133,11 +132,7 @@ def build_twins(family, **settings):
 @pytest.mark.long
 def test_the_page_s_files_are_short_and_its_commands_work_as_they_stand(here, capsys):
     assert all(len(text.splitlines()) <= 25 for text in (COSINE, SHARPENING))
-    for command in COMMANDS.splitlines():
-        program, *arguments = shlex.split(command)
-        assert program == "hf-attn"
-        code, output, errors = in_process(capsys, *arguments)
-        assert code == 0, (command, errors)
+    for arguments, output in run_page(capsys, COMMANDS):
         if arguments[0] == "generate":
             assert re.search(r"7 2 3\s.*7 2 3\s.*right", output)
     assert (here / "map.png").stat().st_size > 1000

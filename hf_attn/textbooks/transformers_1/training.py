@@ -5,9 +5,8 @@ from functools import cache
 import torch
 
 from hf_attn.experiments import word_order
-from hf_attn.experiments.position_extrapolation import TESTS
 from hf_attn.experiments.words import ngrams
-from hf_attn.textbooks.chapter_1.training import extrapolated
+from hf_attn.textbooks.chapter_1.training import UNREAD, beyond_trained
 from hf_attn.textbooks.claims import OURS, STATED, Claim, Measured, mark_full
 from hf_attn.textbooks.reference_attention import FeedForward, attend
 from hf_attn.textbooks.timing import measure_exponent
@@ -48,8 +47,8 @@ CLAIMS = mark_full(
         "Sinusoids can generalise to longer sequences: right answers behind the trained length, copying, "
         "reversing, adding.",
         ">0.50 >0.50 >0.50",
-        lambda: tuple(extrapolated(test.task, "sinusoidal")["beyond"] for test in TESTS),
-        "Every place has a vector, and no query has learned to read those behind the last.",
+        beyond_trained,
+        UNREAD,
         where="1.9",
         kind=STATED,
     ),
