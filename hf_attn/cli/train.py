@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import math
+import shlex
 import signal
 import sys
 import threading
@@ -144,10 +145,15 @@ def train(
         run = replace(run, **given)
     if track is not None and importlib.util.find_spec(track) is None:
         raise Failure(f"--track {track} needs a package that is not installed: pip install 'hf-attn[track]'")
-    _train(run, resume or output_dir, save_every, track, as_json)
+    files = [task] if task and task.endswith(".py") else []
+    again = shlex.join([*files, *(["--attention", str(attention)] if attention else [])])
+    _train(run, resume or output_dir, save_every, track, as_json, again)
 
 
-def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
+def _train(
+    run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool, again: str
+) -> None:
+    """Train a run and print how it ends; `again` names the files of one's own that a resumed run needs."""
     import torch
 
     from hf_attn.architectures import registry
@@ -186,7 +192,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
             if report.is_wanted:  # by all processes at once, whichever was told to stop
                 break
     if report.is_wanted and not run.is_over(report):
-        kept = f"go on with `hf-attn train --resume {directory}`" if directory else "nothing is kept"
+        command = shlex.join(["hf-attn", "train", "--resume", str(directory)])
+        kept = f"go on with `{f'{command} {again}'.rstrip()}`" if directory else "nothing is kept"
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return

@@ -59,8 +59,7 @@ def show_value(value: object, longest: int = 60) -> str:
     return shown if len(shown) <= longest else f"{shown[:longest]}…"
 
 
-def check_choice(name: str, value: str, allowed, remedy: str = "") -> None:
-    """Refuse a value that is not among the allowed ones, and list those; `remedy` ends the sentence."""
+def check_choice(name: str, value: str, allowed) -> None:
+    """Refuse a value that is not among the allowed ones, and list those."""
     if not isinstance(value, str) or value not in allowed:
-        known = f"{', '.join(allowed)}{remedy}"
-        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {known}.")
+        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {', '.join(allowed)}.")

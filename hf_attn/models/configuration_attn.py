@@ -9,10 +9,6 @@ from .efficient_attention import EFFICIENT_ATTENTION
 from .own_attention import OWN_ATTENTION
 from .positions import POSITION_TYPES
 
-HOW_TO_LOAD = (
-    "; or, if it is attention of your own, give its file: --attention FILE.py, in Python "
-    'hf_attn.load_attention_file("FILE.py")'
-)
 MOST_POSITIONS = 1_048_576  # 2²⁰, the longest context that models are sold with
 
 
@@ -105,8 +101,7 @@ class AttnConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         check_bounds(self)
         check_choice("position_type", self.position_type, sorted(POSITION_TYPES))
-        kinds = sorted(("full", *EFFICIENT_ATTENTION, *OWN_ATTENTION))
-        check_choice("attention_type", self.attention_type, kinds, HOW_TO_LOAD)
+        self._check_attention_type()
         check_choice("norm_position", self.norm_position, ("post", "pre"))
         check_choice("activation", self.activation, sorted(ACT2FN))
         if self.hidden_size % self.num_attention_heads:
@@ -129,6 +124,16 @@ class AttnConfig(PreTrainedConfig):
                 f"relative_attention_max_distance={self.relative_attention_max_distance} above half of it."
             )
         self._check_attention()
+
+    def _check_attention_type(self) -> None:
+        kind, ours = self.attention_type, sorted(("full", *EFFICIENT_ATTENTION))
+        known = ", ".join(ours)
+        if not isinstance(kind, str) or kind not in (*ours, *OWN_ATTENTION):
+            raise ValueError(
+                f"attention_type={show_value(kind)} is not known here. Attention of one's own is read from its "
+                "file first, by --attention FILE.py of the commands that have it, or in Python by "
+                f'hf_attn.load_attention_file("FILE.py"); ours are {known}.'
+            )
 
     def _check_attention(self) -> None:
         if self.reformer_buckets % 2:

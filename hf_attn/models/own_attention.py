@@ -170,6 +170,9 @@ def try_attention(attention: OwnAttention) -> None:
         if (change := (expected - found).abs().amax()) > tolerance:
             attention.refuse(f"{what}: a weight changes by {float(change):.2g}")
 
+    again = attention.compute_weights(query, key, may_attend)
+    check_same(rows, again, "gives other weights for the same queries and keys: leave dropout to hf_attn")
+
     def replace(is_other: torch.Tensor) -> torch.Tensor:
         """The rows with other tokens in some places [B, S]."""
         is_other = is_other[:, None, :, None]

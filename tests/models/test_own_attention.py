@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from tests.support.checks import (
     check_seq2seq_rows_stand_alone,
     random_ids,
 )
-from tests.support.commands import in_process, rows_of, run_page
+from tests.support.commands import in_process, rows_of, run_page, start
 from tests.support.decoder_checks import check_cached_equals_uncached as check_cached_decoder
 from tests.support.decoder_checks import check_rows_stand_alone
 from tests.support.families import FAMILIES
@@ -82,6 +84,7 @@ LEAKS = {  # name → (what `weigh` returns in place of A, what is said of it)
     ),
     "keys": (share_out("(scores - key.mean()).exp()") + " * 1", None),  # the mean falls out of each row
     "a mean over padding": (share_out("(scores * key.mean().exp()).exp()"), "reads padding, in some way"),
+    "chance": (share_out("(scores + torch.randn_like(scores)).exp()"), "gives other weights for the same"),
     "place": (
         share_out("torch.arange(1, query.shape[2] + 1)[:, None] ** scores.sigmoid()"),
         "gives row 1 otherwise when asked for it alone, as with a cache",
@@ -341,3 +344,13 @@ def test_what_goes_wrong_while_it_learns_is_one_line(here, capsys):
     assert code == 1, errors
     assert "Plain.weigh of mine.py, in layer 0 of the encoder's self-attention" in errors
     assert errors.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_stopped_run_names_the_file_that_it_needs_to_go_on(here):
+    given = ("--attention", "cosine.py", "--set", "evaluate_every=5000", "--set", "report_every=1")
+    process = start("train", "copy", *given, "--steps", 5000, "--output-dir", "out", "--json", cwd=here)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=600)
+    assert "`hf-attn train --resume out --attention cosine.py`" in errors
