@@ -130,8 +130,8 @@ class AttnConfig(PreTrainedConfig):
         known = ", ".join(ours)
         if not isinstance(kind, str) or kind not in (*ours, *OWN_ATTENTION):
             raise ValueError(
-                f"attention_type={show_value(kind)} is not known here. Attention of one's own is read from its "
-                "file first, by --attention FILE.py of the commands that have it, or in Python by "
+                f"attention_type={show_value(kind)} is not known here. Attention of one's own is read from "
+                "its file first, by --attention FILE.py of the commands that have it, or in Python by "
                 f'hf_attn.load_attention_file("FILE.py"); ours are {known}.'
             )
 
