@@ -274,14 +274,15 @@ class InputEvents:
     ) -> Iterator[dict]:
         """Fill the fields where the last answer was another checkpoint's, then answer."""
         state, updates = session.state(self.state), {}
-        if offers or values["checkpoint"] is None:  # None: asked before an opened tab has its checkpoints
+        is_empty = values["checkpoint"] is None  # asked before an opened tab has its checkpoints and its text
+        if offers or is_empty:
             update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
             updates, values = {"checkpoint": update}, values | {"checkpoint": update["value"]}
         answered, chosen = state.answered, values["checkpoint"]
         if if_new and answered == weights_of(session, chosen):
             yield updates
             return
-        if answered is None or answered[0] != chosen:
+        if is_empty or answered is None or answered[0] != chosen:
             updates |= self._choose(session, values)
         if not state.is_newest(values):  # the newer question fills the fields
             yield offer_checkpoints(session) if offers else {}
