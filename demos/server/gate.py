@@ -3,6 +3,9 @@
 At home the browser is the only way in for others: any page that it shows can send requests to this machine
 (other sites' scripts), or have its own name lead here (DNS rebinding). Both give themselves away by the
 headers `Origin` and `Host`, which a script cannot set.
+
+Every answer tells the browser where what a page holds may come from, and go: this server alone, so that a
+script which came in with somebody's text could neither load another nor send anything out.
 """
 
 import ipaddress
@@ -15,9 +18,11 @@ from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..core.limits import is_space
 from ..ui.formatting import in_one_line, shorten
 
 MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
@@ -25,6 +30,12 @@ UPLOAD = "/gradio_api/upload"  # for which Gradio's max_file_size holds
 FOREIGN = (
     "This app answers its own machine alone, and this request came {}. Open it by http://127.0.0.1 or "
     "http://localhost; to let others in, start it with --host, --share or --password."
+)
+# Gradio writes its settings into a script of the page, and builds the functions of `js=` from text.
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' data: blob:; "
+    "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors {}"
 )
 LOG = logging.getLogger(__name__)
 
@@ -60,11 +71,13 @@ def find_foreign(headers: Sequence[tuple[bytes, bytes]], names: Sequence[str] = 
 class Gate:
     """ASGI middleware around the whole app: at home it refuses requests from elsewhere.
 
-    `names` are what this machine is called beside localhost.
+    `names` are what this machine is called beside localhost. A Space is made to be shown in others' pages,
+    the Hub's first; no other server lets itself be framed.
     """
 
     def __init__(self, app: ASGIApp, *, is_home: bool, names: Sequence[str] = ()):
         self.app, self.is_home, self.names = app, is_home, names
+        self.policy = POLICY.format("https:" if is_space() else "'self'")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -75,6 +88,10 @@ class Gate:
         async def note_beginning(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers["content-security-policy"] = self.policy
+                headers["x-content-type-options"] = "nosniff"
             await send(message)
 
         async def answer(status: int, sentence: str) -> None:

@@ -134,7 +134,11 @@ class GuardedBlocks(gr.Blocks):
         gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
         kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
         options_of_ours = {"app_kwargs": kwargs, "run_history": False}
-        return super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
+        launched = super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
+        self.share = (
+            False  # with it Gradio's page takes its scripts from another server, which POLICY forbids
+        )
+        return launched
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
         """As Gradio's own, with checked inputs; gr.Error for a refused input or a failed handler (logged)."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -281,6 +283,14 @@ def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of
     assert f"{most:,}".replace(",", "\u202f") in said.replace("\u00a0", "\u202f")
 
 
+def test_a_space_alone_lets_others_pages_show_it(served_away):
+    caller, kind = served_away
+    policy = urllib.request.urlopen(caller.address, timeout=600).headers["content-security-policy"]
+    assert policy.endswith("frame-ancestors https:" if kind == "space" else "frame-ancestors 'self'")
+    sources = {source for part in policy.split("; ")[:-1] for source in part.split()[1:]}
+    assert sources <= {"'self'", "'none'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"}
+
+
 @pytest.mark.long
 def test_with_a_password_nobody_comes_in_without_it(hub, tmp_path):
     env = {**hub.environment(tmp_path), "HF_ATTN_PASSWORD": "an öpen secret"}
@@ -294,9 +304,6 @@ def test_with_a_password_nobody_comes_in_without_it(hub, tmp_path):
 
 
 def log_in(caller, form):
-    import urllib.error
-    import urllib.request
-
     try:
         return urllib.request.urlopen(f"{caller.address}/login", form.encode(), timeout=600).status
     except urllib.error.HTTPError as error:

@@ -1,7 +1,11 @@
 """The app as people meet it: `python app.py` in a process of its own, a real browser, what is seen there."""
 
+import functools
+import http.server
 import re
 import shutil
+import socket
+import threading
 
 import pytest
 from playwright.sync_api import expect
@@ -316,3 +320,40 @@ def test_a_tab_with_a_model_asks_the_server_once_when_it_is_opened(visit, name):
     settle(page)
     opened = next(filter(None, asked_by))  # the tab; what its board asks then is asked by the board
     assert asked_by.count(opened) == 1
+
+
+def test_a_script_on_the_page_reaches_no_other_server_and_no_other_page_frames_it(
+    chromium, served_app, tmp_path
+):
+    context = chromium.new_context()
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(served_app)
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.settimeout(0.1)
+        address = f"http://127.0.0.1:{elsewhere.getsockname()[1]}/"
+        refused = page.evaluate(
+            """async address => {
+                const broken = [];
+                document.addEventListener("securitypolicyviolation", told => {
+                    broken.push(told.effectiveDirective);
+                });
+                await fetch(address, { mode: "no-cors" }).catch(() => null);
+                new Image().src = address;
+                document.head.append(Object.assign(document.createElement("script"), { src: address }));
+                while (broken.length < 3) await new Promise(done => setTimeout(done, 20));
+                return broken;
+            }""",
+            address,
+        )
+        assert sorted(refused) == ["connect-src", "img-src", "script-src-elem"]
+        with pytest.raises(TimeoutError):
+            elsewhere.accept()
+    (tmp_path / "index.html").write_text(f"<iframe src='{served_app}'></iframe>")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as framing:
+        threading.Thread(target=framing.serve_forever, daemon=True).start()
+        with page.expect_console_message(lambda line: "frame-ancestors" in line.text):
+            page.goto(f"http://127.0.0.1:{framing.server_port}/")
+        framing.shutdown()
+    context.close()
