@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long reach sources sources-full reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long reach sources sources-full test-hard soak test-versions licences reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -27,6 +27,21 @@ test-fast: $(VENV)/.test
 
 test-slow: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -m slow
+
+# Kills, a class of thirty, odd input and strangers' checkpoints: under an hour. docs/reliability.md has its figures.
+test-hard: $(VENV)/.test chromium
+	$(BIN)/python -m tests.hard
+	$(MAKE) figures
+
+# Twenty minutes of mixed use.
+soak: $(VENV)/.test chromium
+	$(BIN)/python -m tests.hard soak
+	$(MAKE) figures
+
+# The tests on the lowest and the newest torch, transformers and Gradio, in environments of their own.
+test-versions: $(VENV)/.test
+	$(BIN)/python -m tests.hard versions
+	$(MAKE) figures
 
 # A round trip through the real Hub; never in CI.
 hub-smoke: $(VENV)/.test
@@ -121,6 +136,10 @@ cards: $(VENV)/.app
 # The page of all commands, from their help.
 reference: $(VENV)/.test
 	$(BIN)/python -m docs.command_line
+
+# The licences of all that an installation brings.
+licences: $(VENV)/.test
+	$(BIN)/python -m docs.licences
 
 # The measured figures of README and docs, from the lines in benchmarks/results.
 figures: $(VENV)/.test

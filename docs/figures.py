@@ -27,6 +27,7 @@ PAGES = (
     "docs/reference.md",
     "docs/scaling.md",
     "docs/your_own_attention.md",
+    "docs/reliability.md",
     "benchmarks/README.md",
 )
 BLOCK = re.compile(r"(<!-- figures: ([\w ]+) -->)\n(?:(?!<!-- figures:).)*?(<!-- end -->)", re.DOTALL)
@@ -654,6 +655,20 @@ def describe_known_failure() -> str:
     )
 
 
+def tabulate_attacks() -> str:
+    """What every attack said last."""
+    rows = []
+    for name in dict.fromkeys(line["check"] for line in read_lines("hard.jsonl")):
+        line = latest("hard.jsonl", check=name)
+        minutes = f"{line['date'][:10]}, {line['seconds'] / 60:.0f} minutes"
+        load = line["hardware"]["load_average"]
+        rows.append(
+            (f"`{line['command']}`", line["said"], "yes" if line["kept"] else "**no**", f"{minutes}, {load}")
+        )
+    header = ["command", "what it said last", "all promises held", "measured, load before it"]
+    return write_table(header, rows)
+
+
 def read_proposal() -> dict[str, dict[tuple[str, int], Row]]:
     """Rows of ours and of the attention that docs/your_own_attention.md proposes, by task and seed."""
     rows, found = read_lines("own_attention.jsonl"), {}
@@ -712,6 +727,7 @@ def judge_proposal() -> str:
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "learned bias": tabulate_bias,
+    "attacks": tabulate_attacks,
     "readme": describe_results,
     "reversal": tabulate_reversal,
     "mixed lengths": describe_mixed_lengths,

@@ -1,0 +1,1 @@
+"""Attacks: what is promised of kills, crowds, odd input and strangers' files, each by `python -m`."""
