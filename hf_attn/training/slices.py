@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import torch
 from safetensors.torch import load
