@@ -24,8 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TRAIN = ["train", "copy", "--set", "max_length=4", "--set", "hidden_size=16", "--set", "intermediate_size=32"]
-TRAIN += ["--set", "report_every=4", "--device", "cpu", "--save-every", "0"]
+TRAIN = "train copy --set max_length=4 --set hidden_size=16 --set report_every=4 --device cpu --save-every 0"
 ROWS = [[f"row {number}", "of the cache"] for number in range(20_000)]
 FILE_EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.chmod", "os.truncate"}
 ATTEMPTS = 20  # until a kill comes before the end
@@ -42,10 +41,13 @@ class Place:
     root: Path
     endpoint: str = ""
     token: str = ""
+    model: str = "transformer"  # that is trained
+    steps: int = 60  # of a run
     ends: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     operations: dict[str, int] = field(default_factory=dict)
     bytes_by_kills: int = 0
+    bytes_left: int = 0  # after the next start
 
     @property
     def old(self) -> Path:
@@ -53,7 +55,7 @@ class Place:
 
     @property
     def new(self) -> Path:
-        return self.root / "new" / "model"
+        return self.root / "unbroken-train" / "model"
 
     @property
     def store(self):
@@ -137,10 +139,11 @@ class Train(Kind):
             with contextlib.suppress(SystemExit):
                 command("train", "--resume", out)  # which says so
             return
-        command(*(["train", "--resume", out, "--save-every", "0"] if is_begun else self.begin(out, 1, 60)))
-
-    def begin(self, out: Path, seed: int, steps: int) -> list:
-        return [*TRAIN, "--seed", str(seed), "--steps", str(steps), "--output-dir", out]
+        if is_begun:
+            command("train", "--resume", out, "--save-every", "0")
+        else:
+            chosen = ("--model", self.place.model, "--steps", str(self.place.steps))
+            command(*TRAIN.split(), *chosen, "--output-dir", out)
 
     def read_end(self, folder: Path) -> dict[str, bytes | None]:
         """The weights are the same; what else there is, by name: the record holds seconds."""
@@ -246,6 +249,7 @@ def fork(work: Callable[[], None], folder: Path) -> int:
         log = os.open(f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        sys.stdout = sys.stderr = os.fdopen(1, "w", closefd=False)  # pytest has its own
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder / "tmp")
         work()
@@ -255,7 +259,6 @@ def fork(work: Callable[[], None], folder: Path) -> int:
     except BaseException:
         traceback.print_exc()
     sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(code)
 
 
@@ -349,13 +352,15 @@ def kill_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
     if code == 0:
         return False
     time.sleep(0.05)  # until what it had started is dead too
-    with naming(said):
+    try:
         assert code == -signal.SIGKILL, f"ended with {code}"
         left = [path for path in folder.rglob("*") if any(LEFT_NAME in part for part in path.parts)]
         kind.place.bytes_by_kills += sum(path.stat().st_size for path in left if path.is_file())
         kind.check_whole(before, folder)
         finish(fork(lambda: kind.go_on(folder), folder), folder)
         check_end(kind, folder)
+    except AssertionError as error:
+        raise AssertionError(f"{error} ({said})") from error
     return True
 
 
@@ -397,25 +402,8 @@ def check_end(kind: Kind, folder: Path) -> None:
     assert not other, f"other than of an unbroken try: {other}"
     if left := sorted(now.keys() - end.keys()):
         size = sum(path.stat().st_size for name in left if (path := folder / name).is_file())
-        raise Left(f"{len(left)} names and {size} bytes are left: {left[:3]}", size)
-
-
-class Left(AssertionError):
-    """Something is left after the next start: how many bytes."""
-
-    def __init__(self, message: str, size: int):
-        super().__init__(message)
-        self.size = size
-
-
-@contextlib.contextmanager
-def naming(moment: str) -> Iterator[None]:
-    """Name the moment in what is wrong."""
-    try:
-        yield
-    except AssertionError as error:
-        error.args = (f"{error.args[0] if error.args else error} ({moment})", *error.args[1:])
-        raise
+        kind.place.bytes_left += size
+        raise AssertionError(f"{len(left)} names and {size} bytes are left: {left[:3]}")
 
 
 # ---------------------------------------------------------------- all together
@@ -457,13 +445,23 @@ def warm_up() -> None:
     torch.set_num_threads(1)
 
 
-def prepare_checkpoints(place: Place) -> None:
-    """The old and the new checkpoint, and a repo that holds the new one."""
-    train = Train(place)
-    for folder, seed, steps in ((place.old, 2, 3), (place.new, 1, 60)):
-        folder.parent.mkdir()
-        finish(fork(lambda: command(*train.begin(folder, seed, steps)), folder.parent), folder.parent)  # noqa: B023
+def prepare(place: Place, kinds: Sequence[Kind]) -> None:
+    """The new checkpoint, an old one with other weights, a repo, and what every kind comes to unbroken."""
+
+    def save_old() -> None:
+        from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+
+        new = load_checkpoint(place.new)
+        for weights in new.model.parameters():
+            weights.data.mul_(0.5)
+        save_checkpoint(place.old, new.model, new.task, new.training)
+
+    try_unbroken(Train(place), place.new.parent)
+    finish(fork(save_old, place.old.parent), place.old.parent)
     put(place, f"{OWNER}/new", place.new)
+    for kind in kinds:
+        if kind.name not in place.ends:
+            try_unbroken(kind, place.root / f"unbroken-{kind.name}")
 
 
 @dataclass
@@ -474,7 +472,6 @@ class Tally:
     seed: int
     tried: Counter = field(default_factory=Counter)
     held: Counter = field(default_factory=Counter)
-    bytes_left: int = 0
 
     def take(self, what: str, kind: Kind, number: int, attempt: Callable[..., bool]) -> None:
         """Try, again where it ended before it was killed, and say what is wrong."""
@@ -486,7 +483,6 @@ class Tally:
                 self.held[what, kind.name] += is_done
             except AssertionError as error:
                 is_done = True
-                self.bytes_left += getattr(error, "size", 0)
                 print(f"FAILED: {what} {kind.name}, seed {self.seed}, number {number}: {error}", flush=True)
             shutil.rmtree(folder, ignore_errors=True)
             self.tried[what, kind.name] += is_done
@@ -498,13 +494,18 @@ class Tally:
         return " of ".join(str(sum(of[what, name] for name in names)) for of in (self.held, self.tried))
 
 
+def attack(root: Path, options: argparse.Namespace) -> bool:
+    """All tries in a folder; whether every promise was kept."""
+    warm_up()
+    with served(root / "served") as (address, token):
+        return run(Place(root, address, token, options.model, options.steps), options)
+
+
 def run(place: Place, options: argparse.Namespace) -> bool:
-    """All tries; whether every promise was kept."""
+    """Prepare everything, and kill."""
     chosen = options.kinds.split(",")
     kinds = [one(place) for one in KINDS if one.__name__.lower() in chosen]
-    prepare_checkpoints(place)
-    for kind in kinds:
-        try_unbroken(kind, place.root / f"unbroken-{kind.name}")
+    prepare(place, kinds)
     tally = Tally(place, options.seed)
     for number in range(options.first, options.first + options.kills):
         tally.take("kill", kinds[number % len(kinds)], number, kill_once)
@@ -515,43 +516,39 @@ def run(place: Place, options: argparse.Namespace) -> bool:
     names = [kind.name for kind in kinds]
     each = [f"{name} {tally.share('kill', [name])}" for name in names]
     print(
-        f"kills {tally.share('kill', names)} survived"
-        f" ({', '.join(each)}),"
+        f"kills {tally.share('kill', names)} survived ({', '.join(each)}),"
         f" resumed equal {tally.share('kill', ['train'])}, stopped {tally.share('stop', names)},"
-        f" jumping clocks {tally.share('jump', names)}, bytes left {tally.bytes_left}"
+        f" jumping clocks {tally.share('jump', names)}, bytes left {place.bytes_left}"
         f" (by kills, until the next start: {place.bytes_by_kills:,})"
     )
     return tally.held == tally.tried and tally.share("kill", names) == f"{options.kills} of {options.kills}"
 
 
-def main() -> int:
-    """Kill; 1 where a promise was broken."""
+def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """What is to be done."""
     parser = argparse.ArgumentParser(description="Kill what trains, saves, caches, pushes and pulls.")
     names = [kind.__name__.lower() for kind in KINDS]
     parser.add_argument("--kills", type=int, default=50, help="how many (default: 50)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default: 0)")
     parser.add_argument("--first", type=int, default=0, help="number of the first kill (default: 0)")
     parser.add_argument("--kinds", default=",".join(names), help=f"of {', '.join(names)} (default: all)")
+    parser.add_argument("--model", default="transformer", help="that is trained (default: transformer)")
+    parser.add_argument("--steps", type=int, default=60, help="of a training run (default: 60)")
     parser.add_argument("--only-kills", action="store_true", help="stop nothing, and let no clock jump")
-    options = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def main() -> int:
+    """Kill; 1 where a promise was broken."""
+    options = read_options()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         root = Path(folder)
-        quiet = {
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        }
-        homes = {
-            name: str(root / name.lower()) for name in ("HF_HOME", "HF_MODULES_CACHE", "HF_DATASETS_CACHE")
-        }
-        os.environ.update({**quiet, **homes, "OMP_NUM_THREADS": "1"})
-        warm_up()
-        with served(root / "served") as (address, token):
-            is_kept = run(Place(root, address, token), options)
-    print(
-        f"seed {options.seed}, {time.monotonic() - started:.0f} s: promises {'kept' if is_kept else 'BROKEN'}"
-    )
+        os.environ.update({name: str(root / name.lower()) for name in HOMES} | {"OMP_NUM_THREADS": "1"})
+        os.environ.update({f"HF_HUB_DISABLE_{name}": "1" for name in ("XET", "TELEMETRY", "PROGRESS_BARS")})
+        is_kept = attack(root, options)
+    said = "kept" if is_kept else "BROKEN"
+    print(f"seed {options.seed}, {time.monotonic() - started:.0f} s: promises {said}")
     return 0 if is_kept else 1
 
 
