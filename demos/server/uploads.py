@@ -40,8 +40,10 @@ class Uploads:
 
     def find_waiting(self) -> list[Path]:
         """What no session has taken yet, and what came halfway: Gradio keeps it where a visitor hangs up."""
-        halves = (path for path in Path(get_upload_folder()).glob("*") if path.is_file())
-        return [path for path in map(Path, self.app.upload_file_set) if path.exists()] + list(halves)
+        whole = [path for path in map(Path, self.app.upload_file_set) if path.exists()]
+        folder = Path(get_upload_folder())
+        is_own = folder.is_relative_to(own_folder())  # else other servers may use it
+        return [*whole, *(path for path in folder.glob("*") if is_own and path.is_file())]
 
     def count(self, address: str, receive: Receive) -> Receive:
         """The same messages of an upload, until its file, its visitor or all visitors together have too much.

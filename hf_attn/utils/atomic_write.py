@@ -49,12 +49,11 @@ def scratch_directory() -> Iterator[Path]:
 def _make_partial(parent: Path, *, is_folder: bool) -> Iterator[Path]:
     """Make an empty file or folder that is locked; whatever is left under its name is removed at the end."""
     _remove_leftovers(parent)
-    given = {"prefix": PREFIX, "suffix": SUFFIX, "dir": parent}
     while True:
         if is_folder:
-            path = Path(tempfile.mkdtemp(**given))
+            path = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
         else:
-            handle, name = tempfile.mkstemp(**given)
+            handle, name = tempfile.mkstemp(SUFFIX, PREFIX, parent)
             os.close(handle)
             path = Path(name)
         lock = _take_lock(path, waits=True)
@@ -101,7 +100,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -15,10 +15,11 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos.core import limits
+from demos.core import limits, upload
 from demos.core.limits import HOME, PUBLIC
-from demos.core.upload import count_bytes, own_folder
+from demos.core.upload import count_bytes
 from demos.server import input_guard, uploads
+from demos.session import session
 from demos.session.session import Session
 from hf_attn.tasks import build_task
 from hf_attn.tasks.user.read_table import MOST_BYTES
@@ -32,6 +33,9 @@ ROW = b"source,target\n1 2,2 1\n"
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Where Gradio keeps uploads."""
+    monkeypatch.setattr(upload, "own_folder", lambda: tmp_path)
+    for user in (session, uploads):
+        monkeypatch.setattr(user, "own_folder", upload.own_folder)
     monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
     monkeypatch.setattr(limits, "_launched", [SMALL])
     return tmp_path / "gradio"
@@ -105,20 +109,20 @@ def test_all_visitors_together_have_a_limit(served, folder, monkeypatch):
 
 
 def test_a_session_takes_an_upload_and_keeps_it_no_longer_than_its_visitor(folder):
-    session = Session(device="cpu")
+    visit = Session(device="cpu")
     other = Session(device="cpu")
-    for one in (session, other):
+    for one in (visit, other):
         one.take(put(folder, ROW), ("source", "target"))
         assert one.table.fault == ""
         assert count_bytes([folder]) == 0, "Gradio's copy is not needed"
-    kept = session.table.path
+    kept = visit.table.path
     assert kept.read_bytes() == other.table.path.read_bytes() == ROW
-    session.take(str(folder / "table.csv"), ("source", "target"))
-    assert session.table.fault == "table.csv is gone: upload it again."
-    session.close()
+    visit.take(str(folder / "table.csv"), ("source", "target"))
+    assert visit.table.fault == "table.csv is gone: upload it again."
+    visit.close()
     other.close()
     assert not kept.exists()
-    assert not list(own_folder().glob("session-*/table-*"))
+    assert not list(folder.parent.glob("session-*/table-*"))
 
 
 def put(folder, content):
@@ -130,24 +134,24 @@ def put(folder, content):
 
 
 def test_tables_that_no_run_learned_make_room_and_those_of_runs_count(folder):
-    session = Session(device="cpu")
+    visit = Session(device="cpu")
     rows = [b"%d 1,1 %d" % (row, row) + b" " * 500 for row in range(170)]
     table = b"\n".join([b"source,target", *rows])
     assert 80 * KB < len(table) < SMALL.upload_bytes
     for _ in range(5):
-        session.take(put(folder, table), ("source", "target"))
-        assert session.table.fault == ""
-        assert count_bytes(own_folder().glob("session-*/table-*")) < 2 * len(table)
+        visit.take(put(folder, table), ("source", "target"))
+        assert visit.table.fault == ""
+        assert count_bytes(folder.parent.glob("session-*/table-*")) < 2 * len(table)
     for _ in range(2):
-        task = build_task("pairs", path=str(session.table.path))
-        session.add(task, task.recipe, 0)
-        session.take(put(folder, table), ("source", "target"))
-    assert "delete runs that learned them" in session.table.fault
-    assert Path(session.runs["run-1"].task.options["path"]).exists()
-    session.forget("run-1")
-    session.take(put(folder, table), ("source", "target"))
-    assert session.table.fault == ""
-    session.close()
+        task = build_task("pairs", path=str(visit.table.path))
+        visit.add(task, task.recipe, 0)
+        visit.take(put(folder, table), ("source", "target"))
+    assert "delete runs that learned them" in visit.table.fault
+    assert Path(visit.runs["run-1"].task.options["path"]).exists()
+    visit.forget("run-1")
+    visit.take(put(folder, table), ("source", "target"))
+    assert visit.table.fault == ""
+    visit.close()
 
 
 def test_limits_of_tables_and_of_uploads_agree():

@@ -103,6 +103,16 @@ def write_folder(target, text):
         (partial / "a").write_text(text)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the link is set aside")
+def test_a_link_to_a_folder_is_replaced_and_where_it_led_stays(tmp_path):
+    write_folder(tmp_path / "own", "mine")
+    (tmp_path / "run").symlink_to("own")
+    write_folder(tmp_path / "run", "new")
+    assert not (tmp_path / "run").is_symlink()
+    assert (tmp_path / "own" / "a").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "run"]
+
+
 def test_the_disk_holds_every_byte_before_a_name_is_given_and_the_name_after(tmp_path, monkeypatch):
     done, flush = [], atomic_write._flush
     put, swap, replace = Path.rename, atomic_write._swap, Path.replace
