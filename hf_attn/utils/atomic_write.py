@@ -1,17 +1,21 @@
 """Write files and folders whole or not at all, also where the power fails; copy them.
 
 What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
-it dies. So the next writer can tell what a killed one left, and removes that alone.
+it dies. So the next writer can tell what a killed one left, and removes that alone. A disk that several machines
+share may keep each one's locks from the others, so the name says which machine writes: what another left is
+removed a day later.
 """
 
 import contextlib
 import ctypes
 import os
+import platform
 import re
 import shutil
-import stat
 import sys
 import tempfile
+import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,8 +26,10 @@ if sys.platform == "win32":  # it has no such locks: there leftovers stay
 else:
     import fcntl
 
-PREFIX, SUFFIX = ".hf_attn.", ".partial"
-LEFTOVER = re.compile(re.escape(PREFIX) + "[a-z0-9_]{8}" + re.escape(SUFFIX))  # as tempfile names it
+MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+PREFIX, SUFFIX = f".hf_attn.{MACHINE}.", ".partial"
+LEFTOVER = re.compile(r"\.hf_attn\.([0-9a-f]{8})\.[a-z0-9_]{8}\.partial")  # as tempfile ends it
+DAY = 86_400.0
 FOLDER_OF_CALLER, SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
@@ -89,14 +95,17 @@ def _release_lock(handle: int | None) -> None:
 def _remove_leftovers(folder: Path) -> None:
     """Remove what writers that are gone left in a folder; nobody else's files, and none of live writers."""
     with contextlib.suppress(OSError):
-        for path in [Path(entry) for entry in os.scandir(folder) if LEFTOVER.fullmatch(entry.name)]:
-            status = path.lstat()
-            if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-                continue
-            lock = _take_lock(path, waits=False)
-            if lock is not None:
-                _remove(path)
+        for path in folder.iterdir():
+            if _is_leftover(path) and (lock := _take_lock(path, waits=False)) is not None:
+                with contextlib.suppress(OSError):  # others may have no right to
+                    _remove(path)
                 _release_lock(lock)
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether this may be what a killed writer left; nobody writes it any more if it can be locked."""
+    found = LEFTOVER.fullmatch(path.name)
+    return bool(found) and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > DAY)
 
 
 def _remove(path: Path) -> None:

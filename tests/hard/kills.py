@@ -494,14 +494,14 @@ class Tally:
         return " of ".join(str(sum(of[what, name] for name in names)) for of in (self.held, self.tried))
 
 
-def attack(root: Path, options: argparse.Namespace) -> bool:
-    """All tries in a folder; whether every promise was kept."""
+def attack(root: Path, options: argparse.Namespace) -> tuple[bool, str]:
+    """All tries in a folder: whether every promise was kept, and the figures."""
     warm_up()
     with served(root / "served") as (address, token):
         return run(Place(root, address, token, options.model, options.steps), options)
 
 
-def run(place: Place, options: argparse.Namespace) -> bool:
+def run(place: Place, options: argparse.Namespace) -> tuple[bool, str]:
     """Prepare everything, and kill."""
     chosen = options.kinds.split(",")
     kinds = [one(place) for one in KINDS if one.__name__.lower() in chosen]
@@ -515,13 +515,16 @@ def run(place: Place, options: argparse.Namespace) -> bool:
             tally.take("jump", kind, number, jump_once)
     names = [kind.name for kind in kinds]
     each = [f"{name} {tally.share('kill', [name])}" for name in names]
-    print(
+    figures = (
         f"kills {tally.share('kill', names)} survived ({', '.join(each)}),"
         f" resumed equal {tally.share('kill', ['train'])}, stopped {tally.share('stop', names)},"
         f" jumping clocks {tally.share('jump', names)}, bytes left {place.bytes_left}"
         f" (by kills, until the next start: {place.bytes_by_kills:,})"
     )
-    return tally.held == tally.tried and tally.share("kill", names) == f"{options.kills} of {options.kills}"
+    is_kept = (
+        tally.held == tally.tried and tally.share("kill", names) == f"{options.kills} of {options.kills}"
+    )
+    return is_kept, figures
 
 
 def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -546,9 +549,9 @@ def main() -> int:
         root = Path(folder)
         os.environ.update({name: str(root / name.lower()) for name in HOMES} | {"OMP_NUM_THREADS": "1"})
         os.environ.update({f"HF_HUB_DISABLE_{name}": "1" for name in ("XET", "TELEMETRY", "PROGRESS_BARS")})
-        is_kept = attack(root, options)
-    said = "kept" if is_kept else "BROKEN"
-    print(f"seed {options.seed}, {time.monotonic() - started:.0f} s: promises {said}")
+        is_kept, figures = attack(root, options)
+    promises = "all promises kept" if is_kept else "PROMISES BROKEN"
+    print(f"{figures}, seed {options.seed}, {time.monotonic() - started:.0f} s: {promises}")
     return 0 if is_kept else 1
 
 

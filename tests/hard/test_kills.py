@@ -16,8 +16,7 @@ def test_what_is_killed_is_old_or_new_and_comes_to_the_same_end(tmp_path, capsys
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # pytest has threads, which no child uses
-        is_kept = kills.attack(tmp_path, options)
-    said = capsys.readouterr().out
-    assert is_kept, said
-    assert "kills 3 of 3 survived (train 1 of 1, cache 1 of 1, pull 1 of 1), resumed equal 1 of 1" in said
-    assert "bytes left 0 " in said
+        is_kept, figures = kills.attack(tmp_path, options)
+    assert is_kept, capsys.readouterr().out
+    assert "kills 3 of 3 survived (train 1 of 1, cache 1 of 1, pull 1 of 1), resumed equal 1 of 1" in figures
+    assert "bytes left 0 " in figures

@@ -1,15 +1,19 @@
 """Files and folders that appear whole: what lies in their way is neither followed nor lost."""
 
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from hf_attn.utils import atomic_write
 from hf_attn.utils.atomic_write import (
+    DAY,
     LEFTOVER,
+    PREFIX,
     atomic_directory,
     clear_leftovers,
     refuse_others,
@@ -49,11 +53,11 @@ def leave(folder, name, is_folder=True):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there leftovers stay")
 def test_what_a_killed_writer_left_goes_at_the_next_write_and_nothing_else(tmp_path):
-    folder, file = ".hf_attn.abcd0_12.partial", ".hf_attn.abcd0_13.partial"
-    own = [".hf_attn.abcd0_12", ".hf_attn.ABCD0-12.partial", ".hf_attn.more_than_8.partial", ".v.partial"]
+    folder, file = f"{PREFIX}abcd0_12.partial", f"{PREFIX}abcd0_13.partial"
+    own = [f"{PREFIX}abcd0_12", f"{PREFIX}ABCD0-12.partial", f"{PREFIX}more_than_8.partial", ".v.partial"]
     for name in own:
         leave(tmp_path, name)
-    linked = tmp_path / ".hf_attn.abcd0_14.partial"
+    linked = tmp_path / f"{PREFIX}abcd0_14.partial"
     linked.symlink_to(tmp_path / own[0])
     for write in (
         lambda: write_file(tmp_path / "new", b"new"),
@@ -67,6 +71,25 @@ def test_what_a_killed_writer_left_goes_at_the_next_write_and_nothing_else(tmp_p
         assert not (tmp_path / file).exists()
     assert {path.name for path in tmp_path.iterdir()} == {*own, linked.name, "new", "folder"}
     assert all((tmp_path / name / "half").exists() for name in own)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there leftovers stay")
+def test_what_another_machine_left_on_a_shared_disk_goes_after_a_day(tmp_path):
+    new, old = (leave(tmp_path, f".hf_attn.0123abcd.abcd0_1{number}.partial") for number in range(2))
+    os.utime(old, (0, time.time() - DAY - 60))
+    clear_leftovers(tmp_path / "any")
+    assert [path.name for path in tmp_path.iterdir()] == [new.name]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or not os.geteuid(), reason="there nobody is kept from removing")
+def test_a_leftover_that_cannot_be_removed_hinders_nobody(tmp_path):
+    left = leave(tmp_path, f"{PREFIX}abcd0_12.partial", is_folder=False)
+    tmp_path.chmod(0o500)
+    clear_leftovers(tmp_path / "any")
+    assert left.exists()
+    tmp_path.chmod(0o700)
+    clear_leftovers(tmp_path / "any")
+    assert not left.exists()
 
 
 def test_what_another_process_still_writes_stays(tmp_path):
@@ -88,7 +111,7 @@ def test_what_another_process_still_writes_stays(tmp_path):
 
 def test_a_scratch_folder_goes_with_its_block_and_a_killed_one_at_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = leave(tmp_path, ".hf_attn.abcd0_12.partial")
+    left = leave(tmp_path, f"{PREFIX}abcd0_12.partial")
     with scratch_directory() as first, scratch_directory() as second:
         assert first.is_dir()
         assert second.is_dir()
