@@ -7,6 +7,8 @@
    shows or hides something under it: what is open travels with the board's choices, as `open`.
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
+   boards.values()         what each board was given: {id: value}
+   boards.draw(values)     gives boards of the same ids such values where they show nothing
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
 import { keepValue } from "./kept.js";
@@ -53,11 +55,15 @@ const mount = (name, { id, element, props, watch, trigger }) => {
     one.filled = value !== null && value !== undefined;
     settle(id);
   };
+  one.value = () => value;
+  one.show = next => {
+    value = next;
+    one.draw();
+  };
   const take = () => {
     const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
     if (!isAnswer(next)) {
-      value = next;
-      one.draw();
+      one.show(next);
     } else if (next.id === value?.id) {
       value = { ...value, ...next }; // for the next time that it is drawn
       board.receive(veil(name, next));
@@ -78,6 +84,17 @@ const boards = {
     for (const [id, state] of Object.entries(states)) {
       wanted.set(id, state);
       settle(id);
+    }
+  },
+  values: () => Object.fromEntries([...mounted].filter(([, one]) => one.filled).map(([id, one]) => [id, one.value()])),
+  draw: values => {
+    for (const [id, one] of mounted) {
+      if (one.filled || !(id in values)) continue;
+      try {
+        one.show(values[id]);
+      } catch (error) {
+        console.warn(`What ${id} showed is not what it shows now:`, error); // of another version of the app
+      }
     }
   },
   redraw: (names, { keep }) =>
