@@ -22,7 +22,7 @@ LONGEST_NAME = 200  # characters of a folder or a Hub id
 REMEDY = "the app on your own machine allows more."
 UPLOADED = {
     "upload_bytes": "A file of {:.1f} MB is too large",
-    "visitor_bytes": "Your tables of {:.1f} MB together are too many (delete runs that learned them)",
+    "visitor_bytes": "Your tables of {:.1f} MB together are too many (delete runs that use them, or wait)",
     "all_bytes": "All visitors' tables of {:.0f} MB together are too many now (try again later)",
 }
 

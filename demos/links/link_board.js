@@ -10,7 +10,7 @@ const LOOK_MS = 5000; // between two looks for the server
 const SLEPT_MS = 120_000; // without a look; one a minute is what browsers leave to a page that is not seen
 const GONE =
   "The server does not answer, so nothing goes on here; this page loads itself again when the server is back, " +
-  "with its settings and drawings.";
+  "with its settings.";
 const DRAWN = "hf-attn-drawn"; // in the tab's own sessionStorage: what boards show as their page is left
 const SET = "set by the link";
 const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
@@ -173,7 +173,10 @@ const passDrawings = () => {
   try {
     const before = JSON.parse(sessionStorage.getItem(DRAWN));
     sessionStorage.removeItem(DRAWN);
-    addEventListener("pagehide", () => sessionStorage.setItem(DRAWN, JSON.stringify(mountedBoards.values())));
+    addEventListener("pagehide", () => {
+      const { "link-board": _, ...values } = mountedBoards.values();
+      sessionStorage.setItem(DRAWN, JSON.stringify(values)); // nothing is kept where it does not fit
+    });
     return before || {};
   } catch {
     return {}; // no store
@@ -254,7 +257,7 @@ const link_board = (element, trigger) => {
     hideAnswers(Boolean(hidden));
     // what came with this message is drawn first
     setTimeout(() => mountedBoards.restore(boards), 0);
-    if (isLost) mountedBoards.draw(drawn);
+    if (isLost) setTimeout(() => mountedBoards.keep(drawn), 0);
     say(said, { hides: hidden });
     if (trains) trigger("open_link", {});
   };

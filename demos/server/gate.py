@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..ui.formatting import in_one_line, shorten
-from .uploads import Uploads
+from .uploads import UploadRefused, Uploads, refuse_upload
 
 MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
 UPLOAD = "/gradio_api/upload"  # which has limits of its own
@@ -97,8 +97,8 @@ class Gate:
             else:
                 counted = counting(receive)
             await self.app(scope, counted, note_beginning)
-        except HTTPException as error:
-            await answer(error.status_code, error.detail)
+        except UploadRefused as error:
+            await (await refuse_upload(None, error))(scope, receive, send)
         except Exception as error:  # of a handler of ours none comes so far: see input_guard
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(frame.filename).name}:{frame.lineno}"

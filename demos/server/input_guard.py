@@ -27,7 +27,7 @@ from ..core.limits import HOME, choose_limits, limits_here
 from ..links.codec import allowed_in, can_hold
 from ..ui import formatting
 from .gate import Gate, refuse_body
-from .uploads import Uploads
+from .uploads import UploadRefused, Uploads, refuse_upload
 
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
@@ -134,7 +134,8 @@ class GuardedBlocks(gr.Blocks):
             )
         self.uploads = Uploads(self)
         gate = Middleware(Gate, is_home=is_home, names=(host.lower(),), uploads=self.uploads)
-        kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
+        refusals = {RequestValidationError: refuse_body, UploadRefused: refuse_upload}
+        kwargs = {"middleware": [gate], "exception_handlers": refusals}
         options_of_ours = {"app_kwargs": kwargs, "run_history": False}
         return super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
 

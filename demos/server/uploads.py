@@ -8,6 +8,8 @@ from pathlib import Path
 import gradio as gr
 from fastapi import HTTPException
 from gradio.utils import get_upload_folder
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive
 
 from ..core.limits import limits_here
@@ -15,6 +17,15 @@ from ..core.upload import SESSION, TABLE, count_bytes, own_folder
 
 WAITS = 600.0  # seconds that an upload waits for its page, and for which it counts against its visitor
 BESIDE = 100_000  # bytes of a request beside its file
+
+
+class UploadRefused(HTTPException):
+    """An upload is too much."""
+
+
+async def refuse_upload(_: Request | None, error: UploadRefused) -> PlainTextResponse:
+    """Only the sentence: the page shows all that is sent."""
+    return PlainTextResponse(error.detail, error.status_code)
 
 
 class Uploads:
@@ -48,7 +59,7 @@ class Uploads:
     def count(self, address: str, receive: Receive) -> Receive:
         """The same messages of an upload, until its file, its visitor or all visitors together have too much.
 
-        HTTPException at the first message that is too much.
+        UploadRefused at the first message that is too much.
         """
         self.sweep()
         limits, size = limits_here(), 0
@@ -63,12 +74,12 @@ class Uploads:
                 limits.refuse_more("upload_bytes", max(0, size - BESIDE))
                 limits.refuse_more("visitor_bytes", sum(part for _, part in parts))
             except ValueError as error:
-                raise HTTPException(413, str(error)) from error
+                raise UploadRefused(413, str(error)) from error
             return message
 
         try:
             kept = own_folder().glob(f"{SESSION}-*/{TABLE}-*")
             limits.refuse_more("all_bytes", count_bytes([*self.find_waiting(), *kept]))
         except ValueError as error:
-            raise HTTPException(507, str(error)) from error
+            raise UploadRefused(507, str(error)) from error
         return count

@@ -25,8 +25,8 @@ from .session import Session
 KEPT_SECONDS = 900.0  # how long a session waits for its page
 NAP_SECONDS = 0.05
 LOST = (
-    "The server was started anew, or this page was away for long: its settings and drawings are still here, "
-    "but its runs and uploads are gone, so train again to go on."
+    "The server was started anew, or this page was away for long: its settings and this tab's drawings are "
+    "still here, but its runs and uploads are gone, so train again to go on."
 )
 STORE = "hf-attn-visit"
 LONGEST_HELD = 200_000  # characters of what all fields hold; more is not kept

@@ -1,9 +1,8 @@
 """Write files and folders whole or not at all, also where the power fails; copy them.
 
 What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
-it dies. So the next writer can tell what a killed one left, and removes that alone. A disk that several machines
-share may keep each one's locks from the others, so the name says which machine writes: what another left is
-removed a day later.
+it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a disk
+may not see each other's locks, so the name says which one writes: what another left is removed a day later.
 """
 
 import contextlib

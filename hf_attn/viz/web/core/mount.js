@@ -8,12 +8,12 @@
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    boards.values()         what each board was given: {id: value}
-   boards.draw(values)     gives boards of the same ids such values where they show nothing
+   boards.keep(values)     lets boards of the same ids show these, whatever comes, until the reader does something
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
 import { keepValue } from "./kept.js";
 
-const mounted = new Map(); // id → {name, board, element, draw, filled}
+const mounted = new Map(); // id → {name, board, element, draw, filled, value, show, isKept}
 const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
 
 let hide = (_name, value) => value;
@@ -62,6 +62,7 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   };
   const take = () => {
     const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+    if (one.isKept) return;
     if (!isAnswer(next)) {
       one.show(next);
     } else if (next.id === value?.id) {
@@ -87,15 +88,20 @@ const boards = {
     }
   },
   values: () => Object.fromEntries([...mounted].filter(([, one]) => one.filled).map(([id, one]) => [id, one.value()])),
-  draw: values => {
-    for (const [id, one] of mounted) {
-      if (one.filled || !(id in values)) continue;
+  keep: values => {
+    const kept = [...mounted].filter(([id]) => id in values);
+    for (const [id, one] of kept) {
       try {
         one.show(values[id]);
+        one.isKept = true;
       } catch (error) {
         console.warn(`What ${id} showed is not what it shows now:`, error); // of another version of the app
       }
     }
+    const release = () => {
+      for (const [, one] of kept) one.isKept = false;
+    };
+    for (const act of ["pointerdown", "keydown"]) addEventListener(act, release, { capture: true, once: true });
   },
   redraw: (names, { keep }) =>
     [...mounted].forEach(([id, one]) => {
