@@ -1,8 +1,8 @@
 """Write files and folders whole or not at all, also where the power fails; copy them.
 
 What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
-it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a disk
-may not see each other's locks, so the name says which one writes: what another left is removed a day later.
+it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a
+disk may not see each other's locks, so the name says which one writes: what another left is removed a day later.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def _remove_leftovers(folder: Path) -> None:
 def _is_leftover(path: Path) -> bool:
     """Whether this may be what a killed writer left; nobody writes it any more if it can be locked."""
     found = LEFTOVER.fullmatch(path.name)
-    return bool(found) and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > DAY)
+    return found is not None and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > DAY)
 
 
 def _remove(path: Path) -> None:
