@@ -2,7 +2,7 @@
 
 What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
 it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a
-disk may not see each other's locks, so the name says which one writes: what another left is removed a day later.
+disk may not see each other's locks, so the name says which one writes: what another left goes a day later.
 """
 
 import contextlib
