@@ -56,6 +56,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         if (session := here.pop(request.session_hash, None)) is not None:
             session.close()
+        app.uploads.sweep()
 
     device_name, places = read_device(device)
     with input_guard.GuardedBlocks(

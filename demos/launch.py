@@ -1,5 +1,6 @@
 """The app as a server: for whom it is decided first, then the page is built and launched."""
 
+import os
 import secrets
 import socket
 
@@ -10,6 +11,7 @@ from hf_attn.utils.freed_memory import keep_freed_memory
 
 from .app import HEAD, build_app
 from .core.limits import choose_limits, decide_limits, is_loopback
+from .core.upload import own_folder
 from .session.catalog import build_catalog
 from .ui import theme
 
@@ -45,6 +47,7 @@ def start(
     """
     limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
     decide_limits(limits)
+    os.environ.setdefault("GRADIO_TEMP_DIR", str(own_folder() / "gradio"))
     keep_freed_memory()
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
     app = build_app(build_catalog(checkpoint), device)
@@ -56,7 +59,7 @@ def start(
         auth=None if password is None else lambda _, typed: is_same(typed, password),
         mcp_server=mcp,
         state_session_capacity=limits.sessions,
-        max_file_size="50mb",
+        max_file_size=limits.upload_bytes,
         head=HEAD,
         theme=theme.THEME,
         footer_links=[],

@@ -12,12 +12,20 @@ from pathlib import Path
 
 import huggingface_hub.constants
 
+from hf_attn.tasks.user.read_table import MOST_BYTES
+
 from ..ui.formatting import count
 
 MEGABYTE = 10**6
 CODE = (".py", ".ipynb")
 LONGEST_NAME = 200  # characters of a folder or a Hub id
 REMEDY = "the app on your own machine allows more."
+UPLOADED = {
+    "upload_bytes": "A file of {:.1f} MB is too large",
+    "visitor_bytes": "Your tables of {:.1f} MB together are too many (delete runs that use them, or wait)",
+    "address_bytes": "{:.0f} MB that your network uploaded in ten minutes are too many (wait)",
+    "all_bytes": "All visitors' tables of {:.0f} MB together are too many now (try again later)",
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,10 @@ class Limits:
     run_seconds: float = 12 * 3600.0  # training time of a run or contestant; then it is stopped as if by hand
     pause_seconds: float = 900.0  # how long a paused run keeps its place
     characters: int = 100_000  # of a typed text
-    upload_bytes: int = 50 * MEGABYTE  # of a file
+    upload_bytes: int = MOST_BYTES  # of a file
+    visitor_bytes: int = 20 * MOST_BYTES  # of a visitor's uploads that are kept
+    address_bytes: int = 40 * MOST_BYTES  # that came from one address in ten minutes: a class shares one
+    all_bytes: int = 100 * MOST_BYTES  # of all visitors' uploads; more are refused until some are gone
     download_bytes: int = 4000 * MEGABYTE  # of a model's weights on the Hub
     runs: int = 12  # kept in a session; a new one deletes the oldest
     sessions: int = 500  # with a state at once; a new one deletes the oldest
@@ -52,8 +63,8 @@ class Limits:
         most = getattr(self, what)
         if amount <= most:
             return
-        if what == "upload_bytes":
-            sizes = f"A file of {amount / MEGABYTE:.1f} MB is too large: up to {most / MEGABYTE:.0f} MB"
+        if what in UPLOADED:
+            sizes = f"{UPLOADED[what].format(amount / 2**20)}: up to {most / 2**20:.0f} MB"
         else:
             sizes = f"{count(amount)} {what} are too many: up to {count(most)}"
         raise ValueError(f"{sizes} are allowed here; {REMEDY}")
@@ -85,7 +96,10 @@ PUBLIC = Limits(
     run_seconds=300.0,
     pause_seconds=120.0,
     characters=20_000,
-    upload_bytes=5 * MEGABYTE,
+    upload_bytes=MOST_BYTES // 10,
+    visitor_bytes=4 * MOST_BYTES // 10,
+    address_bytes=4 * MOST_BYTES,
+    all_bytes=8 * MOST_BYTES,
     download_bytes=600 * MEGABYTE,
     runs=6,
     sessions=100,

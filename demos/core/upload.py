@@ -1,13 +1,48 @@
 """A visitor's own file: taken from an upload, kept in the session's folder, and gone with it."""
 
+import atexit
+import contextlib
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gradio.utils import get_upload_folder
+
 from hf_attn.tasks import Task
 from hf_attn.tasks.user.read_table import MOST_BYTES, choose_columns, column_names
+from hf_attn.utils.atomic_write import scratch_directory
 from hf_attn.utils.folder_files import read_bounded
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".md")
+SESSION, TABLE = "session", "table"  # in the names of folders: own_folder()/session-…/table-…/table
+
+
+@functools.cache
+def own_folder() -> Path:
+    """This server's folder for what visitors bring: it goes with the server, or when the next one starts."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(scratch_directory())
+        atexit.register(stack.pop_all().close)
+    return folder
+
+
+def count_bytes(folders: Iterable[Path]) -> int:
+    """The bytes of files, and of all files in folders."""
+    sizes = 0
+    for path in (path for folder in folders for path in (folder, *folder.rglob("*"))):
+        with contextlib.suppress(FileNotFoundError):  # it goes meanwhile
+            sizes += path.stat().st_size if path.is_file() else 0
+    return sizes
+
+
+def discard_upload(uploaded: str | Path) -> None:
+    """Delete Gradio's copy of an upload, once a session has its own; any other file stays."""
+    path = Path(uploaded)
+    if path.is_relative_to(get_upload_folder()):
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
 
 
 @dataclass(frozen=True)

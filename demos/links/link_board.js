@@ -7,10 +7,11 @@ import { hideAnswers } from "../ui/hide_answers.js";
 
 const PARAMETER = "view";
 const LOOK_MS = 5000; // between two looks for the server
+const SLEPT_MS = 120_000; // without a look; one a minute is what browsers leave to a page that is not seen
 const GONE =
-  "The server does not answer, so nothing goes on here. Reload the page when it is back: " +
-  "what was learned is there, unless the server was started anew.";
-const RESTARTED = "The server was started anew, so nothing goes on here: reload the page.";
+  "The server does not answer, so nothing goes on here; this page loads itself again when the server is back, " +
+  "with its settings.";
+const DRAWN = "hf-attn-drawn"; // in the tab's own sessionStorage: what boards show as their page is left
 const SET = "set by the link";
 const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
 const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
@@ -147,20 +148,39 @@ const notice = (root, trigger) => {
   };
 };
 
-/** While a Stop button can be pressed, something is under way: say so where the server that does it is gone. */
+/** Say where the server does not answer; load the page again after that, after a sleep, and for a server started anew. */
 const watchServer = say => {
-  let known = null;
+  let [known, last, isAway] = [null, Date.now(), false];
   const find = () =>
     fetch("gradio_api/app_id")
       .then(answer => answer.json())
       .then(told => told.app_id)
       .catch(() => null);
-  find().then(id => (known = id));
-  setInterval(async () => {
-    if (!known || !document.querySelector("button.stop:enabled")) return;
+  const look = async () => {
     const id = await find();
-    if (id !== known) say(id ? RESTARTED : GONE, { wrong: true });
-  }, LOOK_MS);
+    known ||= id;
+    isAway ||= Boolean(known) && (!id || Date.now() - last > SLEPT_MS);
+    last = Date.now();
+    if (known && !id) say(GONE, { wrong: true });
+    if (id && (isAway || id !== known)) location.reload();
+    else setTimeout(look, LOOK_MS);
+  };
+  look();
+};
+
+/** Keep what boards show for the page that is loaded next in this tab; give what the page before kept. */
+const passDrawings = () => {
+  try {
+    const before = JSON.parse(sessionStorage.getItem(DRAWN));
+    sessionStorage.removeItem(DRAWN);
+    addEventListener("pagehide", () => {
+      const { "link-board": _, ...values } = mountedBoards.values();
+      sessionStorage.setItem(DRAWN, JSON.stringify(values)); // nothing is kept where it does not fit
+    });
+    return before || {};
+  } catch {
+    return {}; // no store
+  }
 };
 
 /** Say beside each locked field that the link has set it; fields may come and go. */
@@ -199,6 +219,7 @@ const link_board = (element, trigger) => {
   const link = linkPanel(root, ask, forget);
   const say = notice(root, trigger);
   watchServer(say);
+  const drawn = passDrawings();
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
     link.shut();
@@ -229,13 +250,14 @@ const link_board = (element, trigger) => {
     const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
     link.fill(address, [copied, said, where].filter(Boolean).join(" "));
   };
-  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said, trains }) => {
+  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said, trains, isLost }) => {
     tab = openTab().name;
     link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
     markLocked(locked);
     hideAnswers(Boolean(hidden));
     // what came with this message is drawn first
     setTimeout(() => mountedBoards.restore(boards), 0);
+    if (isLost) setTimeout(() => mountedBoards.keep(drawn), 0);
     say(said, { hides: hidden });
     if (trains) trigger("open_link", {});
   };

@@ -174,10 +174,22 @@ class Links:
         parts = {**linked.fields, **linked.shows}
         return {parts[name]: update for name, update in linked.restore(session, values).items()}
 
-    def tell(self, tab: str, sentence: str) -> dict:
-        """Say something at the top of the page."""
-        opened = {"tab": tab, "boards": {}, "locked": [], "hidden": False, "said": sentence, "trains": False}
+    def tell_lost(self, tab: str, sentence: str) -> dict:
+        """Say at the top of the page that it has only what it kept itself."""
+        opened = {"tab": tab, "boards": {}, "locked": [], "said": sentence, "isLost": True}
         return self.say(opened=opened)
+
+    def read_held(self, values: list) -> dict[int, object]:
+        """What the fields of a page held, by their components' ids; without what they cannot hold here."""
+        fields = [(one, name) for one in self.page.linked_fields for name in one.fields]
+        if len(values) != len(fields):
+            return {}  # of another version of the app
+        held = {}
+        for (one, name), value in zip(fields, values, strict=True):
+            varies = name in one.varying and name != one.weights  # the run that was chosen may be gone
+            if codec.can_hold(one.fields[name], value, varies=varies):
+                held[one.fields[name]._id] = value
+        return held
 
     def restore_seen(self, session: Session) -> dict:
         """What the fields of every tab last held, where that is not what a fresh page holds."""

@@ -24,9 +24,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core.limits import is_space
 from ..ui.formatting import in_one_line, shorten
+from .uploads import UploadRefused, Uploads, refuse_upload
 
 MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
-UPLOAD = "/gradio_api/upload"  # for which Gradio's max_file_size holds
+UPLOAD = "/gradio_api/upload"  # which has limits of its own
 FOREIGN = (
     "This app answers its own machine alone, and this request came {}. Open it by http://127.0.0.1 or "
     "http://localhost; to let others in, start it with --host, --share or --password."
@@ -71,12 +72,14 @@ def find_foreign(headers: Sequence[tuple[bytes, bytes]], names: Sequence[str] = 
 class Gate:
     """ASGI middleware around the whole app: at home it refuses requests from elsewhere.
 
-    `names` are what this machine is called beside localhost. A Space is made to be shown in others' pages,
-    the Hub's first; no other server lets itself be framed.
+    `names` are what this machine is called beside localhost; `uploads` counts what is uploaded. A Space is made
+    to be shown in others' pages, the Hub's first; no other server lets itself be framed.
     """
 
-    def __init__(self, app: ASGIApp, *, is_home: bool, names: Sequence[str] = ()):
-        self.app, self.is_home, self.names = app, is_home, names
+    def __init__(
+        self, app: ASGIApp, *, is_home: bool, names: Sequence[str] = (), uploads: Uploads | None = None
+    ):
+        self.app, self.is_home, self.names, self.uploads = app, is_home, names, uploads
         self.policy = POLICY.format("https:" if is_space() else "'self'")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,7 +109,13 @@ class Gate:
             return
         is_upload = scope["path"].rstrip("/").endswith(UPLOAD)
         try:
-            await self.app(scope, receive if is_upload else counting(receive), note_beginning)
+            if is_upload and self.uploads is not None:
+                counted = self.uploads.count((scope.get("client") or ("",))[0], receive)
+            else:
+                counted = counting(receive)
+            await self.app(scope, counted, note_beginning)
+        except UploadRefused as error:
+            await (await refuse_upload(None, error))(scope, receive, send)
         except Exception as error:  # of a handler of ours none comes so far: see input_guard
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(frame.filename).name}:{frame.lineno}"

@@ -27,6 +27,7 @@ from ..core.limits import HOME, choose_limits, limits_here
 from ..links.codec import allowed_in, can_hold
 from ..ui import formatting
 from .gate import Gate, refuse_body
+from .uploads import UploadRefused, Uploads, refuse_upload
 
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
@@ -131,8 +132,10 @@ class GuardedBlocks(gr.Blocks):
                 f"server_name={host!r} and share={share} let others in, but this page has home's limits: "
                 "call demos.core.limits.decide_limits(PUBLIC) first, or use demos.launch.start."
             )
-        gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
-        kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
+        self.uploads = Uploads(self)
+        gate = Middleware(Gate, is_home=is_home, names=(host.lower(),), uploads=self.uploads)
+        refusals = {RequestValidationError: refuse_body, UploadRefused: refuse_upload}
+        kwargs = {"middleware": [gate], "exception_handlers": refusals}
         options_of_ours = {"app_kwargs": kwargs, "run_history": False}
         launched = super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
         self.share = (

@@ -5,6 +5,9 @@ Its tab is open again, its fields hold what they held, and a run that was under 
 Each page gets a key that nobody can guess. When it is left, the browser puts the key into the tab's own
 `sessionStorage`; the page that is loaded next in that tab takes it out again. So a copy of the tab, which
 copies that store, finds no key in it while the first is open. Nothing is written to disk.
+
+Where the server was started anew, or the page was away for too long, no session waits. Then the page has what
+it kept itself: what its fields held, from here, and what its boards showed, from link_board.js.
 """
 
 import json
@@ -16,16 +19,18 @@ from collections.abc import Iterator
 import gradio as gr
 
 from ..jobs.training_job import TrainingJob
-from .page import NOW, Page
+from .page import LIGHT, NOW, Page
 from .session import Session
 
 KEPT_SECONDS = 900.0  # how long a session waits for its page
 NAP_SECONDS = 0.05
 LOST = (
-    "The server was started anew, or this page was away for long: runs, settings and uploads of before are "
-    "gone. What you downloaded or pushed is not."
+    "The server was started anew, or this page was away for long: its settings and this tab's drawings are "
+    "still here, but its runs and uploads are gone, so train again to go on."
 )
 STORE = "hf-attn-visit"
+LONGEST_HELD = 200_000  # characters of what all fields hold; more is not kept
+HOLD = "(...values) => { window.hfAttnHeld = values; return []; }"
 TAKE = f"""(_, key) => {{
     try {{
         const left = JSON.parse(sessionStorage.getItem("{STORE}"));
@@ -37,7 +42,9 @@ TAKE = f"""(_, key) => {{
 LEAVE = f"""key => addEventListener("pagehide", () => {{
     const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
     const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
-    const left = JSON.stringify({{ key, tab }});
+    const all = window.hfAttnHeld || [];
+    const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
+    const left = JSON.stringify({{ key, tab, held }});
     try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
 }})"""
 
@@ -74,16 +81,18 @@ class SessionStore:
             session.empty()
 
 
-def read_left(text: str) -> tuple[str, str, bool]:
-    """(key, tab, is_linked) of the page that was left, as the browser kept it; empty where there was none.
+def read_left(text: str) -> tuple[str, str, bool, list]:
+    """(key, tab, is_linked, held) of the page that was left, as the browser kept it; empty where none was.
 
-    Where a link is in the address, that says what is shown.
+    Where a link is in the address, that says what is shown; `held` is what the fields held, in their order.
     """
     try:
         left = json.loads(text)
-        return str(left["key"]), str(left.get("tab") or ""), bool(left.get("linked"))
+        held = left.get("held")
+        shown = str(left.get("tab") or ""), bool(left.get("linked"))
+        return str(left["key"]), *shown, held if isinstance(held, list) else []
     except (ValueError, TypeError, KeyError, AttributeError):
-        return "", "", False
+        return "", "", False, []
 
 
 def go_on(session: Session) -> Iterator[TrainingJob]:
@@ -116,22 +125,25 @@ def wire(page: Page, links) -> None:
     names = {tab.id for tab in page.tabs.children}
 
     def arrive(session: Session, values: dict) -> dict:
-        left, tab, is_linked = read_left(values["key"] or "")
+        left, tab, is_linked, held = read_left(values["key"] or "")
         own, is_back = waiting.arrive(session, left)
         changes: dict = {key: own}
         if session.interrupted:
             changes[going] = own
         if not is_linked:
-            changes |= links.restore_seen(session) if is_back else {}
+            session.seen |= links.read_held(held)
+            changes |= links.restore_seen(session)
             changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
         if left and not is_back:
-            changes |= links.tell(tab, LOST)
+            changes |= links.tell_lost(tab, LOST)
         return changes | show_jobs(page, session)
 
     page.arrived = page.connect(
         page.blocks.load, arrive, {"key": key}, {key: key, going: going, **shows}, js=TAKE, **NOW
     )
     page.arrived.then(None, key, None, js=LEAVE)
+    fields = [part for one in page.linked_fields for part in one.fields.values()]
+    gr.on([part.change for part in fields], None, fields, None, js=HOLD, **LIGHT)
     runs = next(view for view in page.views if view.kind is TrainingJob)
 
     def resume(session: Session) -> Iterator[dict]:

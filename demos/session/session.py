@@ -14,7 +14,7 @@ from hf_attn.tasks import Recipe, Task
 from ..core.events import Newest, NewestEvent
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
-from ..core.upload import Table, take_table
+from ..core.upload import SESSION, TABLE, Table, count_bytes, discard_upload, own_folder, take_table
 from ..jobs.job import Job
 from ..jobs.probe import Probe
 from ..jobs.training_job import TrainingJob
@@ -172,20 +172,35 @@ class Session:
 
     def new_folder(self, name: str) -> Path:
         if self.folder is None:
-            self.folder = tempfile.mkdtemp(prefix="hf_attn_")
-        return Path(tempfile.mkdtemp(dir=self.folder)) / name
+            self.folder = tempfile.mkdtemp(prefix=f"{SESSION}-", dir=own_folder())
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.folder)) / name
 
     def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
         """Keep an uploaded table in place of the last one (None removes it); runs on that one go on."""
         self.table = None
         if uploaded is None:
             return
+        path = Path(uploaded)
         try:
-            limits_here().refuse_more("upload_bytes", Path(uploaded).stat().st_size)
+            self.make_room(path.stat().st_size)
+            self.table = take_table(path, self.new_folder(TABLE), columns)
         except ValueError as error:
-            self.table = Table(Path(uploaded), Path(uploaded).name, fault=str(error))
-        else:
-            self.table = take_table(uploaded, self.new_folder("table"), columns)
+            self.table = Table(path, path.name, fault=str(error))
+        except FileNotFoundError:  # it waited too long, or was another visitor's too, who took it first
+            self.table = Table(path, path.name, fault=f"{path.name} is gone: upload it again.")
+        finally:
+            discard_upload(path)
+
+    def make_room(self, size: int) -> None:
+        """Delete the tables that no run learned; ValueError where another of this size is still too much."""
+        limits_here().refuse_more("upload_bytes", size)
+        used = {Path(str(run.task.options.get("path") or "")).parents for run in self.runs.values()}
+        folders = [] if self.folder is None else list(Path(self.folder).glob(f"{TABLE}-*"))
+        kept = [folder for folder in folders if any(folder in parents for parents in used)]
+        for folder in folders:
+            if folder not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
+        limits_here().refuse_more("visitor_bytes", count_bytes(kept) + size)
 
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""

@@ -1011,6 +1011,7 @@ declare namespace Board {
     locked: string[];  // ids of fields
     hidden?: boolean;  // the answers
     trains?: boolean;  // its jobs: the board sends `open_link` then
+    isLost?: boolean;  // no link, but what the server held for this page: boards show what they did
     said: string;
   }
 

@@ -85,6 +85,7 @@ def report_row(report: Report) -> dict:
 def check_output(directory: Path) -> None:
     """Refuse an output folder that a new run must not replace, for an unfinished run or other files in it."""
     clear_leftovers(directory)
+    clear_leftovers(directory / STATE)
     if not directory.exists():
         return
     if not directory.is_dir():
@@ -99,7 +100,8 @@ def check_output(directory: Path) -> None:
             f"--output-dir {directory} holds a folder, {inside[0]!r}, which would be lost with what is "
             "replaced: name another folder."
         )
-    if any(directory.iterdir()) and not is_finished(directory):
+    holds_more = any(path.name != LOCK for path in directory.iterdir())  # than a run killed at its start left
+    if holds_more and not is_finished(directory):
         raise ValueError(
             f"--output-dir {directory} is not empty and holds no checkpoint of hf_attn, and it would be "
             "replaced: name another folder."

@@ -1,7 +1,6 @@
 """A folder's files to a repo of the Hub in one commit: the repo is as it was, or as the folder is."""
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
 from hf_attn.hub.client import HubError
-from hf_attn.utils.atomic_write import copy_files
+from hf_attn.utils.atomic_write import copy_files, scratch_directory
 
 
 @dataclass(frozen=True)
@@ -39,9 +38,9 @@ def refuse_public(info, private: bool) -> None:
 @contextlib.contextmanager
 def stage_files(files: Mapping[str, Path]) -> Iterator[Path]:
     """Give a temporary folder with a copy of each file under its name, no links and nothing else."""
-    with tempfile.TemporaryDirectory(prefix="hf_attn_") as folder:
-        copy_files(files, Path(folder))
-        yield Path(folder)
+    with scratch_directory() as folder:
+        copy_files(files, folder)
+        yield folder
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The app as a Space of the Hub: the exact folder to push, made of this repository, and pushing it."""
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from hf_attn.hub.client import (
     open_hub,
 )
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
-from hf_attn.utils.atomic_write import atomic_directory, copy_files, refuse_others
+from hf_attn.utils.atomic_write import atomic_directory, copy_files, refuse_others, scratch_directory
 from hf_attn.utils.folder_files import find_file, read_file
 
 ROOT = Path(__file__).parents[2]
@@ -139,9 +138,9 @@ def push_space(
     if not slash:
         raise ValueError(f"repo_id={repo_id!r} has no owner: write OWNER/NAME, yours or your organisation's.")
     api = open_hub(find_token(token), endpoint)
-    with tempfile.TemporaryDirectory(prefix="hf_attn_space_") as scratch:
+    with scratch_directory() as scratch:
         yield Progress("checking", "Putting the folder together.")
-        place = Path(scratch) / "space"
+        place = scratch / "space"
         assemble_space(place)  # refuses before a repo is created
         yield Progress("connecting", f"Making {repo_id} where there is none.")
         url = yield from call_with_retries(lambda: _create(api, repo_id, private), api, repo_id, sleep)

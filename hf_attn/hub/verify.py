@@ -11,6 +11,7 @@ from hf_attn.checkpoints.validate import CODE
 from hf_attn.generation.generate import most_tokens
 from hf_attn.hub.verify_worker import answers_in_fresh_process, measure_answers
 from hf_attn.tasks.batch import SPECIAL_TOKENS
+from hf_attn.utils.atomic_write import scratch_directory
 
 COMPARED = 4  # sources
 MOST_TOKENS = 32  # generated for each
@@ -38,7 +39,8 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
     }
     local = measure_answers(checkpoint.model, sources, length)
     try:
-        pulled = answers_in_fresh_process(request, api.endpoint)
+        with scratch_directory() as empty:
+            pulled = answers_in_fresh_process(request, api.endpoint, empty)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return (f"it could not be pulled back: {error}".replace(str(api.token), "hf_…"),)
     return find_differences(local, pulled)

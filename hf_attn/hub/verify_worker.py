@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -41,26 +40,25 @@ def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -
     return answers
 
 
-def answers_in_fresh_process(request: Mapping, endpoint: str) -> list[dict]:
-    """Run `measure_answers` in a fresh process with an empty cache.
+def answers_in_fresh_process(request: Mapping, endpoint: str, empty: Path) -> list[dict]:
+    """Run `measure_answers` in a fresh process with an empty cache, in a folder that is `empty`.
 
     The request holds `repo_id` and `revision` to pull, with `token`; transformers' `auto_class`; whether it
     `trusts` the code in the repo (else hf_attn's own is used); `sources` and `most_tokens`. OSError holds the
     last line of the process's standard error; TimeoutExpired: it took more than SECONDS.
     """
-    with tempfile.TemporaryDirectory(prefix="hf_attn-") as empty:
-        environment = {name: value for name, value in os.environ.items() if name not in REPLACED}
-        home = {"HF_HOME": empty, "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
-        done = subprocess.run(
-            [sys.executable, "-P", "-W", "ignore", __file__],  # -P: it does not import what lies beside it
-            input=json.dumps(request),  # the token too, which others could read among the arguments
-            env={**environment, **home, "PYTHONPATH": os.pathsep.join(paths)},
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+    environment = {name: value for name, value in os.environ.items() if name not in REPLACED}
+    home = {"HF_HOME": str(empty), "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "ignore", __file__],  # -P: it does not import what lies beside it
+        input=json.dumps(request),  # the token too, which others could read among the arguments
+        env={**environment, **home, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     if done.returncode:
         raise OSError(([line for line in done.stderr.splitlines() if line.strip()] or ["it was killed"])[-1])
     return json.loads(done.stdout.splitlines()[-1])

@@ -7,11 +7,9 @@ ends with the weights of an unbroken run.
 
 import contextlib
 import math
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import torch
 from safetensors.torch import load
@@ -22,6 +20,7 @@ from hf_attn.tasks import Recipe, Task
 from hf_attn.training.device import build_accelerator, describe_device
 from hf_attn.training.failures import RunFailed
 from hf_attn.training.loop import Report, train
+from hf_attn.utils.atomic_write import scratch_directory
 
 WEIGHTS = "model.safetensors"  # in a state's folder, by accelerate
 
@@ -73,8 +72,8 @@ def train_slice(
     accelerator = build_accelerator(device)
     model = build_model(state.task, state.recipe, state.seed)
     reports, fault = [], ""
-    with tempfile.TemporaryDirectory(prefix="hf_attn_slice_") as scratch:
-        folder = Path(scratch) / "state"
+    with scratch_directory() as scratch:
+        folder = scratch / "state"
         if state.files:
             folder.mkdir()
             for name, content in state.files.items():

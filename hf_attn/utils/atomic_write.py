@@ -1,27 +1,144 @@
-"""Write files and folders whole or not at all; copy them."""
+"""Write files and folders whole or not at all, also where the power fails; copy them.
+
+What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
+it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a
+disk may not see each other's locks, so the name says which one writes: what another left goes a day later.
+"""
 
 import contextlib
+import ctypes
 import os
+import platform
+import re
 import shutil
+import sys
 import tempfile
+import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
 
+if sys.platform == "win32":  # it has no such locks: there leftovers stay
+    fcntl = None
+else:
+    import fcntl
+
+MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
+PREFIX, SUFFIX = f".hf_attn.{MACHINE}.", ".partial"
+LEFTOVER = re.compile(r"\.hf_attn\.([0-9a-f]{8})\.[a-z0-9_]{8}\.partial")  # as tempfile ends it
+DAY = 86_400.0
+FOLDER_OF_CALLER, SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
 
 def write_file(path: Path, content: bytes) -> Path:
     """Write a file whole; on any error the old one stays."""
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
-    partial = Path(name)
-    try:
-        os.close(handle)
+    with _make_partial(path.parent, is_folder=False) as partial:
         partial.write_bytes(content)
-        partial.chmod(0o644)  # mkstemp makes it the owner's alone
+        partial.chmod(0o644)  # tempfile makes it the owner's alone
+        _flush(partial)
         partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+        _flush(path.parent)
     return path
+
+
+@contextlib.contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A folder for a while; what killed processes left of theirs is removed first."""
+    with _make_partial(Path(tempfile.gettempdir()), is_folder=True) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _make_partial(parent: Path, *, is_folder: bool) -> Iterator[Path]:
+    """Make an empty file or folder that is locked; whatever is left under its name is removed at the end."""
+    _remove_leftovers(parent)
+    while True:
+        if is_folder:
+            path = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
+        else:
+            handle, name = tempfile.mkstemp(SUFFIX, PREFIX, parent)
+            os.close(handle)
+            path = Path(name)
+        lock = _take_lock(path, waits=True)
+        if path.exists():
+            break
+        _release_lock(lock)  # another process took it for a leftover before it was locked
+    try:
+        yield path
+    finally:
+        _remove(path)
+        _release_lock(lock)
+
+
+def _take_lock(path: Path, *, waits: bool) -> int | None:
+    """Lock a file or folder and return its handle; None where another process holds it, or none can."""
+    if fcntl is None:
+        return None
+    handle = None
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        fcntl.flock(handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        _release_lock(handle)
+        return None
+    return handle
+
+
+def _release_lock(handle: int | None) -> None:
+    if handle is not None:
+        os.close(handle)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what writers that are gone left in a folder; nobody else's files, and none of live writers."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _is_leftover(path) and (lock := _take_lock(path, waits=False)) is not None:
+                with contextlib.suppress(OSError):  # others may have no right to
+                    _remove(path)
+                _release_lock(lock)
+
+
+def _is_leftover(path: Path) -> bool:
+    """Whether this may be what a killed writer left; nobody writes it any more if it can be locked."""
+    found = LEFTOVER.fullmatch(path.name)
+    return found is not None and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > DAY)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Wait until the disk holds a file's bytes, or a folder's names: a rename may else come before them."""
+    if path.is_dir():
+        with contextlib.suppress(OSError):  # some systems flush no folders
+            _flush_handle(path, os.O_RDONLY)
+    else:
+        _flush_handle(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+
+
+def _flush_handle(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Let two folders change names at once; False where the system cannot."""
+    if not sys.platform.startswith("linux"):
+        return False
+    names = (FOLDER_OF_CALLER, os.fsencode(one), FOLDER_OF_CALLER, os.fsencode(other), SWAP)
+    with contextlib.suppress(AttributeError):  # a C library of before 2018
+        return ctypes.CDLL(None).renameat2(*names) == 0
+    return False
 
 
 def copy_files(files: Mapping[str, Path], directory: Path) -> None:
@@ -46,7 +163,11 @@ def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) ->
 
 
 def clear_leftovers(target: Path) -> None:
-    """Tidy up after a killed process: an old folder that it set aside goes back if nothing took its place."""
+    """Tidy up beside a folder after killed processes.
+
+    What they were writing is removed. An old folder that one set aside goes back if nothing took its place.
+    """
+    _remove_leftovers(target.parent)
     aside = target.with_name(f".{target.name}.replaced")
     if aside.exists() and not target.exists():
         aside.rename(target)
@@ -69,18 +190,27 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
-    try:
-        yield partial
+    with _make_partial(target.parent, is_folder=True) as partial:
+        try:
+            yield partial
+        except (RuntimeError, SafetensorError) as error:
+            if not _is_about_writing(error):
+                raise
+            raise OSError(f"{target} could not be written; is the disk full? ({error})") from error
+        partial.chmod(0o755)  # tempfile makes it the owner's alone
+        for path in [*partial.rglob("*"), partial]:
+            if not path.is_symlink():
+                _flush(path)
+        _put_in_place(partial, target)
+        _flush(target.parent)
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Give a new folder the name of the old one, if there is one; what is then `partial` is to be removed."""
+    if not target.exists():
+        partial.rename(target)
+    elif not _swap(partial, target):
         aside = target.with_name(f".{target.name}.replaced")
-        if target.exists():
-            target.rename(aside)
-        partial.chmod(0o755)  # mkdtemp makes it the owner's alone
+        target.rename(aside)
         partial.rename(target)
         shutil.rmtree(aside, ignore_errors=True)
-    except (RuntimeError, SafetensorError) as error:
-        if not _is_about_writing(error):
-            raise
-        raise OSError(f"{target} could not be written; is the disk full? ({error})") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)

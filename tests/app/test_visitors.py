@@ -96,6 +96,7 @@ def test_a_server_that_listens_for_others_has_public_limits(monkeypatch):
     page, where = asyncio.run(begin())
     page.close()
     assert limits.limits_here() == PUBLIC
+    assert page.max_file_size == PUBLIC.upload_bytes
     assert "Visitors are strangers" in where
 
 

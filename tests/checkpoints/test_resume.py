@@ -13,8 +13,9 @@ import sys
 import pytest
 
 from hf_attn.__main__ import main
-from hf_attn.checkpoints.run_folder import REPORTS, load_reports
+from hf_attn.checkpoints.run_folder import REPORTS, check_output, load_reports
 from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.utils.atomic_write import PREFIX
 from tests.support.commands import SMALL, in_process, rows_of, start
 
 LONG = ["train", "copy", *SMALL, "--steps", "80", "--set", "report_every=5", "--seed", "1"]
@@ -41,6 +42,17 @@ def test_of_a_step_that_was_reported_twice_the_later_report_counts(tmp_path):
     ]
     (tmp_path / REPORTS).write_text("\n".join(map(json.dumps, rows)) + '\n{"step": 3, "lo')
     assert load_reports(tmp_path) == [rows[0], rows[3], rows[2]]
+
+
+def test_a_run_that_was_killed_before_its_settings_were_written_begins_anew(tmp_path):
+    (tmp_path / ".lock").touch()
+    left = tmp_path / f"{PREFIX}abcd0_12.partial"
+    left.write_text("half of run.json")
+    check_output(tmp_path)
+    assert not left.exists()
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(ValueError, match="holds no checkpoint of hf_attn"):
+        check_output(tmp_path)
 
 
 def wait_for_step(process, step):

@@ -1,8 +1,25 @@
 """Files and folders that appear whole: what lies in their way is neither followed nor lost."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
 import pytest
 
-from hf_attn.utils.atomic_write import refuse_others, write_file
+from hf_attn.utils import atomic_write
+from hf_attn.utils.atomic_write import (
+    DAY,
+    LEFTOVER,
+    PREFIX,
+    atomic_directory,
+    clear_leftovers,
+    refuse_others,
+    scratch_directory,
+    write_file,
+)
 
 
 def test_a_link_or_a_folder_where_the_part_was_to_be_is_left_alone(tmp_path):
@@ -23,6 +40,141 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path):
     with pytest.raises(TypeError):
         write_file(kept, "no bytes")
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("kept", b"old")]
+
+
+def leave(folder, name, is_folder=True):
+    """What a killed writer left, or somebody's own."""
+    path = folder / name
+    if is_folder:
+        path.mkdir()
+    (path / "half" if is_folder else path).write_bytes(b"half")
+    return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there leftovers stay")
+def test_what_a_killed_writer_left_goes_at_the_next_write_and_nothing_else(tmp_path):
+    folder, file = f"{PREFIX}abcd0_12.partial", f"{PREFIX}abcd0_13.partial"
+    own = [f"{PREFIX}abcd0_12", f"{PREFIX}ABCD0-12.partial", f"{PREFIX}more_than_8.partial", ".v.partial"]
+    for name in own:
+        leave(tmp_path, name)
+    linked = tmp_path / f"{PREFIX}abcd0_14.partial"
+    linked.symlink_to(tmp_path / own[0])
+    for write in (
+        lambda: write_file(tmp_path / "new", b"new"),
+        lambda: clear_leftovers(tmp_path / "new"),
+        lambda: write_folder(tmp_path / "folder", "new"),
+    ):
+        leave(tmp_path, folder)
+        leave(tmp_path, file, is_folder=False)
+        write()
+        assert not (tmp_path / folder).exists()
+        assert not (tmp_path / file).exists()
+    assert {path.name for path in tmp_path.iterdir()} == {*own, linked.name, "new", "folder"}
+    assert all((tmp_path / name / "half").exists() for name in own)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there leftovers stay")
+def test_what_another_machine_left_on_a_shared_disk_goes_after_a_day(tmp_path):
+    new, old = (leave(tmp_path, f".hf_attn.0123abcd.abcd0_1{number}.partial") for number in range(2))
+    os.utime(old, (0, time.time() - DAY - 60))
+    clear_leftovers(tmp_path / "any")
+    assert [path.name for path in tmp_path.iterdir()] == [new.name]
+
+
+@pytest.mark.skipif(sys.platform == "win32" or not os.geteuid(), reason="there nobody is kept from removing")
+def test_a_leftover_that_cannot_be_removed_hinders_nobody(tmp_path):
+    left = leave(tmp_path, f"{PREFIX}abcd0_12.partial", is_folder=False)
+    tmp_path.chmod(0o500)
+    clear_leftovers(tmp_path / "any")
+    assert left.exists()
+    tmp_path.chmod(0o700)
+    clear_leftovers(tmp_path / "any")
+    assert not left.exists()
+
+
+def test_what_another_process_still_writes_stays(tmp_path):
+    script = (
+        "import sys; from pathlib import Path; from hf_attn.utils.atomic_write import atomic_directory\n"
+        "with atomic_directory(Path(sys.argv[1])) as partial:\n"
+        "    (partial / 'a').write_text('other'); print(partial, flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "other")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        partial = Path(other.stdout.readline().strip())
+        write_folder(tmp_path / "own", "new")
+        clear_leftovers(tmp_path / "other")
+        assert (partial / "a").read_text() == "other"
+        other.communicate("go on")
+    assert (tmp_path / "other" / "a").read_text() == "other"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "own"]
+
+
+def test_a_scratch_folder_goes_with_its_block_and_a_killed_one_at_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = leave(tmp_path, f"{PREFIX}abcd0_12.partial")
+    with scratch_directory() as first, scratch_directory() as second:
+        assert first.is_dir()
+        assert second.is_dir()
+        assert not left.exists()
+    assert not list(tmp_path.iterdir())
+
+
+def write_folder(target, text):
+    with atomic_directory(target) as partial:
+        (partial / "deep").mkdir()
+        (partial / "deep" / "a").write_text(text)
+        (partial / "a").write_text(text)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the link is set aside")
+def test_a_link_to_a_folder_is_replaced_and_where_it_led_stays(tmp_path):
+    write_folder(tmp_path / "own", "mine")
+    (tmp_path / "run").symlink_to("own")
+    write_folder(tmp_path / "run", "new")
+    assert not (tmp_path / "run").is_symlink()
+    assert (tmp_path / "own" / "a").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "run"]
+
+
+def test_the_disk_holds_every_byte_before_a_name_is_given_and_the_name_after(tmp_path, monkeypatch):
+    done, flush = [], atomic_write._flush
+    put, swap, replace = Path.rename, atomic_write._swap, Path.replace
+    monkeypatch.setattr(atomic_write, "_flush", lambda path: (done.append(path.name), flush(path)))
+    monkeypatch.setattr(Path, "rename", lambda one, other: (done.append("NAMED"), put(one, other))[1])
+    monkeypatch.setattr(Path, "replace", lambda one, other: (done.append("NAMED"), replace(one, other))[1])
+    monkeypatch.setattr(atomic_write, "_swap", lambda *paths: (done.append("NAMED"), swap(*paths))[1])
+    for write in (
+        lambda: write_folder(tmp_path / "run", "old"),
+        lambda: write_folder(tmp_path / "run", "new"),
+    ):
+        done.clear()
+        write()
+        before, after = done[: done.index("NAMED")], done[done.index("NAMED") :]
+        assert sorted(before[:-1]) == ["a", "a", "deep"]
+        assert LEFTOVER.fullmatch(before[-1]), "and the folder itself"
+        assert after[-1] == tmp_path.name
+    done.clear()
+    write_file(tmp_path / "file", b"new")
+    assert LEFTOVER.fullmatch(done[0])
+    assert done[1:] == ["NAMED", tmp_path.name]
+
+
+@pytest.mark.parametrize("can_swap", [True, False])
+def test_an_old_folder_is_there_until_the_new_one_is(tmp_path, monkeypatch, can_swap):
+    if not can_swap:
+        monkeypatch.setattr(atomic_write, "_swap", lambda *_: False)
+    elif not sys.platform.startswith("linux"):
+        pytest.skip("only Linux lets two folders change names at once")
+    target, missed = tmp_path / "run", []
+    write_folder(target, "old")
+    rename = Path.rename
+    monkeypatch.setattr(
+        Path, "rename", lambda one, other: (rename(one, other), missed.append(not target.exists()))[0]
+    )
+    write_folder(target, "new")
+    assert (target / "a").read_text() == "new"
+    assert any(missed) != can_swap
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize("kind", ["a file", "a link to a folder", "a broken link"])

@@ -7,11 +7,13 @@
    shows or hides something under it: what is open travels with the board's choices, as `open`.
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
+   boards.values()         what each board was given: {id: value}
+   boards.keep(values)     lets boards of the same ids show these, whatever comes, until the reader does something
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
 import { keepValue } from "./kept.js";
 
-const mounted = new Map(); // id → {name, board, element, draw, filled}
+const mounted = new Map(); // id → {name, board, element, draw, filled, value, show, isKept}
 const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
 
 let hide = (_name, value) => value;
@@ -53,11 +55,16 @@ const mount = (name, { id, element, props, watch, trigger }) => {
     one.filled = value !== null && value !== undefined;
     settle(id);
   };
+  one.value = () => value;
+  one.show = next => {
+    value = next;
+    one.draw();
+  };
   const take = () => {
     const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+    if (one.isKept) return;
     if (!isAnswer(next)) {
-      value = next;
-      one.draw();
+      one.show(next);
     } else if (next.id === value?.id) {
       value = { ...value, ...next }; // for the next time that it is drawn
       board.receive(veil(name, next));
@@ -79,6 +86,22 @@ const boards = {
       wanted.set(id, state);
       settle(id);
     }
+  },
+  values: () => Object.fromEntries([...mounted].filter(([, one]) => one.filled).map(([id, one]) => [id, one.value()])),
+  keep: values => {
+    const kept = [...mounted].filter(([id]) => id in values);
+    for (const [id, one] of kept) {
+      try {
+        one.show(values[id]);
+        one.isKept = true;
+      } catch (error) {
+        console.warn(`What ${id} showed is not what it shows now:`, error); // of another version of the app
+      }
+    }
+    const release = () => {
+      for (const [, one] of kept) one.isKept = false;
+    };
+    for (const act of ["pointerdown", "keydown"]) addEventListener(act, release, { capture: true, once: true });
   },
   redraw: (names, { keep }) =>
     [...mounted].forEach(([id, one]) => {
