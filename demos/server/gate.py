@@ -72,8 +72,8 @@ def find_foreign(headers: Sequence[tuple[bytes, bytes]], names: Sequence[str] = 
 class Gate:
     """ASGI middleware around the whole app: at home it refuses requests from elsewhere.
 
-    `names` are what this machine is called beside localhost; `uploads` counts what is uploaded. A Space is made
-    to be shown in others' pages, the Hub's first; no other server lets itself be framed.
+    `names` are what this machine is called beside localhost; `uploads` counts what is uploaded. A Space is
+    made to be shown in others' pages, the Hub's first; no other server lets itself be framed.
     """
 
     def __init__(
@@ -81,6 +81,14 @@ class Gate:
     ):
         self.app, self.is_home, self.names, self.uploads = app, is_home, names, uploads
         self.policy = POLICY.format("https:" if is_space() else "'self'")
+
+    def guard(self, message: Message) -> Message:
+        """Let an answer tell the browser what its page may do."""
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers["content-security-policy"] = self.policy
+            headers["x-content-type-options"] = "nosniff"
+        return message
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -91,11 +99,7 @@ class Gate:
         async def note_beginning(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers["content-security-policy"] = self.policy
-                headers["x-content-type-options"] = "nosniff"
-            await send(message)
+            await send(self.guard(message))
 
         async def answer(status: int, sentence: str) -> None:
             if scope["type"] == "websocket":
