@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -15,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.architectures.families import FAMILIES, Family, is_ours
+from hf_attn.checkpoints.tokenizer_parts import check_built, check_settings, check_tokenizer
 from hf_attn.checkpoints.training_record import find_versions
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
@@ -59,6 +61,7 @@ TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("seconds", "until"), (int, float)),
     **dict.fromkeys(("model", "model_type", "device"), str),
 }
+TOKENIZER_CHECKS = {"tokenizer.json": check_tokenizer, "tokenizer_config.json": check_settings}
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
 
@@ -220,17 +223,7 @@ def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTra
 def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
     """Read the tokenizer and compare its size and special ids with the configuration's, else ValueError."""
     path = directory / "tokenizer.json"
-    read_json(path)
-    if auto_map := read_json(directory / "tokenizer_config.json").get("auto_map"):
-        raise ValueError(
-            f"{directory / 'tokenizer_config.json'} names code of its own: {auto_map!r}. {NOT_RUN}"
-        )
-    try:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
-    except Exception as error:  # `tokenizers` raises plain Exception
-        raise ValueError(f"{path} cannot be read ({shorten(error)}). Save it again.") from error
-    if not isinstance(tokenizer.model_max_length, int) or tokenizer.model_max_length < 1:
-        raise ValueError(f"{path} has model_max_length={tokenizer.model_max_length!r}. {SAVE_AGAIN}")
+    tokenizer = open_tokenizer(directory, PreTrainedTokenizerFast)
     remedy = "They are of different models; save it again."
     if len(tokenizer) != config.vocab_size:
         raise ValueError(
@@ -240,6 +233,28 @@ def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToken
         found, allowed = getattr(tokenizer, name), getattr(config, name)
         if found not in (allowed if isinstance(allowed, list) else [allowed]):
             raise ValueError(f"{path} has {name}={found}, but {CONFIG} has {allowed}. {remedy}")
+    return tokenizer
+
+
+def open_tokenizer(directory: Path, tokenizer_class: Any) -> Any:
+    """Build a folder's tokenizer once its files are checked: whatever opens one, opens it here.
+
+    Args:
+        directory: the folder.
+        tokenizer_class: a class of transformers that builds it, AutoTokenizer too.
+
+    Raises:
+        ValueError: a file is refused (`tokenizer_parts`), or cannot be read.
+    """
+    for name, check in TOKENIZER_CHECKS.items():
+        if find_file(directory, name):
+            check(directory / name, read_json(directory / name))
+    place = str(directory / "tokenizer.json")
+    try:
+        tokenizer = tokenizer_class.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # `tokenizers` raises plain Exception
+        raise ValueError(f"{place} cannot be read ({shorten(error)}). Save it again.") from error
+    check_built(place, tokenizer)
     return tokenizer
 
 

@@ -40,6 +40,7 @@ from hf_attn.checkpoints.validate import (
     INDEX,
     WEIGHTS,
     list_model_files,
+    open_tokenizer,
     read_json,
     refuse_adapter,
     refuse_pickles,
@@ -274,7 +275,7 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
         if reads_images:
             reader = AutoImageProcessor.from_pretrained(folder, **safely)
         elif any((folder / file).is_file() for file in TOKENIZERS):
-            reader = AutoTokenizer.from_pretrained(folder, **safely)
+            reader = open_tokenizer(folder, AutoTokenizer)
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
         raise ValueError(
