@@ -1,7 +1,7 @@
-"""Checks of a tokenizer before it is built: only known parts, which can neither fill memory nor run for ever.
+"""Checks of a tokenizer before it is built: known parts alone, which neither fill memory nor run for ever.
 
-A tokenizer is a small program: parts that replace text, one after the other, may double it again and again, and
-a pattern may try more ways to match than there is time for. So parts are known by their type, patterns by
+A tokenizer is a small program: parts that replace text, one after the other, may double it again and again,
+and a pattern may try more ways to match than there is time for. So parts are known by their type, patterns by
 equality, and how much text may grow is counted. Vocabularies are of any content.
 """
 
@@ -67,8 +67,7 @@ LARGEST_SETTING = 100_000
 MOST_TOKENS, LONGEST_TOKEN = 1_000_000, 1_000
 MOST_ADDED = 20_000
 MOST_CHARACTERS = 200  # of a word that WordPiece takes apart; the time grows with its square
-# what tokenizer_config.json may not say, beside code: arguments of a class, and files anywhere
-_FILES_SAVED = ("tokenizer_file", "special_tokens_map_file")  # in old ones; transformers takes its own
+_FILES_SAVED = ("tokenizer_file", "special_tokens_map_file")  # in old settings; transformers takes its own
 PROBE = "The 3 cats.\n153+391"
 REMEDY = "Save the tokenizer again, or take its files away and write ids in place of text."
 
@@ -90,7 +89,7 @@ def check_settings(path: Path, content: Mapping) -> None:
         if content.get(name):
             raise ValueError(
                 f"{path} names {'code' if name == 'auto_map' else 'files'} of its own: {name}="
-                f"{shorten(content[name])}. Nothing that it names is read or run; take {name} out of the file."
+                f"{shorten(content[name])}. Nothing of that is read or run; take {name} out of the file."
             )
     most = content.get("model_max_length")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int | float) or not most >= 1):
@@ -115,7 +114,9 @@ def check_built(name: str, tokenizer: Any) -> None:
         raise ValueError(f"{name} has a tokenizer that reads no text ({shorten(error)}). {REMEDY}") from error
     known = max(tokenizer.get_vocab().values(), default=-1)
     if wrong := [one for one in ids if not 0 <= one <= known]:
-        raise ValueError(f"{name} has a tokenizer that gives the id {wrong[0]}, and knows 0 to {known}. {REMEDY}")
+        raise ValueError(
+            f"{name} has a tokenizer that gives the id {wrong[0]}, and knows 0 to {known}. {REMEDY}"
+        )
 
 
 @contextlib.contextmanager
@@ -178,7 +179,9 @@ def _check_values(section: str, part: Mapping) -> None:
             texts = [item for item in part[name] if "Sequence" in item]
             _refuse_unless(len(part[name]) <= 32 and len(texts) <= most, f"repeats a text in its {section}")
         ids = [one for token in part["special_tokens"].values() for one in token["ids"]]
-        _refuse_unless(len(ids) <= MOST_PARTS, f"adds {len(ids)} ids in its {section}; {MOST_PARTS} is the most")
+        _refuse_unless(
+            len(ids) <= MOST_PARTS, f"adds {len(ids)} ids in its {section}; {MOST_PARTS} is the most"
+        )
     for name, value in part.items():
         if name == "precompiled_charsmap":
             continue
@@ -241,8 +244,12 @@ def _longest_replacement(charsmap: bytes) -> int:
 
 def _check_model(model: Any) -> None:
     kind, vocabulary = model.get("type", "BPE"), model["vocab"]  # old files name no type
-    _refuse_unless(kind in MODELS, f"has a model of the type {shorten(kind, 60)!r}; known are {', '.join(MODELS)}")
-    _refuse_unless(len(vocabulary) <= MOST_TOKENS, f"has {len(vocabulary):,} tokens; {MOST_TOKENS:,} is the most")
+    _refuse_unless(
+        kind in MODELS, f"has a model of the type {shorten(kind, 60)!r}; known are {', '.join(MODELS)}"
+    )
+    _refuse_unless(
+        len(vocabulary) <= MOST_TOKENS, f"has {len(vocabulary):,} tokens; {MOST_TOKENS:,} is the most"
+    )
     is_listed = kind == "Unigram"
     for token, value in vocabulary if is_listed else vocabulary.items():
         _refuse_unless(len(token) <= LONGEST_TOKEN, f"has a token of {len(token):,} characters")

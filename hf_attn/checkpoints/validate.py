@@ -5,14 +5,20 @@ A folder may come from anybody: its code is never run, and its numbers are compa
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.architectures.families import FAMILIES, Family, is_ours
@@ -46,6 +52,8 @@ PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as othe
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
 LARGEST_NUMBER = 2**31 - 1
+LARGEST_HEADER, MOST_TENSORS = 10_000_000, 20_000  # of a file of weights: 100 bytes name a tensor
+SMALL = 1_000_000  # numbers that any model may have beside those in its file
 LARGEST_SETTING = 100_000  # in generation_config.json: tokens, beams, …
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression", None)
@@ -186,21 +194,88 @@ def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     )
 
 
-def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
-    """Compare the names and shapes of the file's tensors with the configured model's, else ValueError."""
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a file's tensors, from its header; ValueError where it is too long or not whole."""
     try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+        if size > LARGEST_HEADER:
+            raise ValueError(f"its header has {size:,} bytes, more than {LARGEST_HEADER:,}")
         with safe_open(path, "pt") as file:
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        if len(found) > MOST_TENSORS:
+            raise ValueError(f"it holds {len(found):,} tensors, more than {MOST_TENSORS:,}")
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(
             f"{path} is not a whole safetensors file ({shorten(error)}). Save or download it again."
         ) from error
+    return found
+
+
+def build_empty(
+    name: str,
+    config: PreTrainedConfig,
+    model_class: type[PreTrainedModel],
+    shapes: Mapping[str, Sequence[int]],
+) -> PreTrainedModel:
+    """Build a model without its numbers, on the meta device.
+
+    It is counted while it is built, since a configuration may describe more layers than there is memory for.
+
+    Args:
+        name: what a refusal names.
+        config: of the model.
+        model_class: which is built.
+        shapes: of the tensors in its files, by their names.
+
+    Raises:
+        ValueError: it cannot be built, or needs far more numbers or parts than its files hold.
+    """
+    held, here = sum(map(math.prod, shapes.values())), threading.get_ident()
+    left = {
+        "numbers": 2 * held + SMALL,
+        "tensors": 4 * len(shapes) + 1000,
+        "parts": 64 * len(shapes) + 10_000,
+    }
+
+    def count(**taken: int) -> None:
+        if threading.get_ident() != here:  # the hooks are of every thread
+            return
+        for what, amount in taken.items():
+            left[what] -= amount
+            if left[what] < 0:
+                raise ValueError(
+                    f"its files hold {held:,} numbers in {len(shapes):,} tensors, and {CONFIG} describes a "
+                    f"model of far more {what}"
+                )
+
+    hooks = [
+        register_module_parameter_registration_hook(
+            lambda _module, _name, weight: (
+                None if weight is None else count(numbers=weight.numel(), tensors=1)
+            )
+        ),
+        register_module_module_registration_hook(lambda *_: count(parts=1)),
+    ]
+    try:
+        with building_model(), torch.device("meta"):
+            return model_class(config)
+    except Exception as error:  # torch raises many kinds for a size that it cannot have
+        raise ValueError(f"No model can be built from {name}: {shorten(error)}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
+    """Compare the names and shapes of the file's tensors with the configured model's, else ValueError."""
+    found = read_shapes(path)
     layers = max(
         getattr(config, name, 0) for name in ("num_hidden_layers", "encoder_layers", "decoder_layers")
     )
     if layers > len(found):  # every layer has weights: do not try to build what cannot be in the file
         raise ValueError(f"{path} holds {len(found)} tensors, too few for the {layers} layers of {CONFIG}.")
-    empty = _build_empty(path.parent / CONFIG, config, model_class)
+    empty = build_empty(str(path.parent / CONFIG), config, model_class, found)
     expected = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
     tied = set(empty.all_tied_weights_keys)
     remedy = f"{CONFIG} and {WEIGHTS} are not of the same model; save it again."
@@ -349,14 +424,6 @@ def _check_classes(path: Path, content: Mapping) -> None:
         raise ValueError(f"{path} has an id2label that does not name classes 0, 1, 2, …. {SAVE_AGAIN}")
     if numbers is not None and numbers != {name: int(place) for place, name in names.items()}:
         raise ValueError(f"{path} has a label2id that is not its id2label turned round. {SAVE_AGAIN}")
-
-
-def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
-    try:
-        with building_model(), torch.device("meta"):
-            return model_class(config)
-    except Exception as error:  # torch raises many kinds for a size that it cannot have
-        raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error
 
 
 def _suggest_update(directory: Path) -> str:

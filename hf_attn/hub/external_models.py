@@ -5,7 +5,6 @@ opened. A model that needs more is refused in a sentence.
 """
 
 import contextlib
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 from httpx2 import TransportError
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, StrictDataclassError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -39,9 +38,11 @@ from hf_attn.checkpoints.validate import (
     CONFIG,
     INDEX,
     WEIGHTS,
+    build_empty,
     list_model_files,
     open_tokenizer,
     read_json,
+    read_shapes,
     refuse_adapter,
     refuse_pickles,
 )
@@ -58,7 +59,7 @@ from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
 
 BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # fields that name other repos
-SMALL = 1_000_000  # numbers that any model may have beside those in its file
+ATTENTIONS = (None, "eager", "sdpa")  # ways to compute it that are in torch: others are code from the Hub
 WEIGHTS_LIMIT = 4 * 2**30  # bytes
 TOKENIZERS = (  # files of which a tokenizer is made
     "tokenizer.json",
@@ -174,6 +175,12 @@ def _check_config(name: str, content: Mapping) -> None:
     if content.get("quantization_config"):
         raise ValueError(f"{name} is quantised; open the model that it was made from.")
     for part in _parts_of(content):
+        for field, value in part.items():
+            if "_implementation" in str(field) and value not in ATTENTIONS:
+                raise ValueError(
+                    f"{name} computes by code from elsewhere ({field}={shorten(value, 60)!r} in {CONFIG}), "
+                    "and none is run here; take it out of the file, or write eager or sdpa."
+                )
         if any(part.get(field) for field in BACKBONES):
             raise ValueError(
                 f"{name} takes a part of its model from another repository (backbone in {CONFIG}), and only "
@@ -195,10 +202,9 @@ def _parts_of(content: Mapping) -> Iterator[Mapping]:
 
 def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> None:
     """Refuse a model much larger than its weights or than this machine's memory, before it is built."""
-    shapes = []
+    shapes: dict[str, tuple[int, ...]] = {}
     for part in [WEIGHTS] if WEIGHTS in files else [file for file in files if file.endswith(".safetensors")]:
-        with safe_open(files[part], "pt") as file:
-            shapes += [file.get_slice(tensor).get_shape() for tensor in file.keys()]  # noqa: SIM118
+        shapes |= read_shapes(files[part])
     layers = [
         value
         for part in _parts_of(config.to_dict())
@@ -207,11 +213,8 @@ def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> No
     ]
     if max(layers, default=0) > len(shapes):  # every layer has weights: do not build what cannot be there
         raise ValueError(f"{name} holds {len(shapes)} tensors, too few for {max(layers)} layers in {CONFIG}.")
-    with building_model(), torch.device("meta"):
-        needed = sum(weight.numel() for weight in model_class(config).parameters())
-    held = sum(math.prod(shape) for shape in shapes)
-    if needed > 2 * held + SMALL:
-        raise ValueError(f"{name} holds {held:,} numbers, and its {CONFIG} describes a model of {needed:,}.")
+    empty = build_empty(f"{name}/{CONFIG}", config, model_class, shapes)
+    needed = sum(weight.numel() for weight in empty.parameters())
     check_memory(FLOAT * needed, measure_room(), name, "its size: choose a smaller model")
 
 

@@ -1,11 +1,12 @@
 """Checkpoint folders as an enemy would make them, each opened as the product does.
 
     python -m tests.hard.hostile_set --folders 600 --seed 0
-    python -m tests.hard.hostile_set --seed 0 --only 17      # one of them, with its traceback; the folder stays
+    python -m tests.hard.hostile_set --seed 0 --only 17  # one of them, with its traceback; the folder stays
 
-A folder is a checkpoint of ours or another's model, in which one to three things were changed. It is opened in a
-process that may take 3 GB more than its imports did, and 20 seconds. What may happen: it opens, or it is
-refused in a sentence. Whatever else happens, a connection too, is a failure. The attacks follow from the seed.
+A folder is a checkpoint of ours or another's model, in which one to three things were changed. It is opened
+in a process that may take 3 GB more than its imports did, and 20 seconds. What may happen: it opens, or it is
+refused in a sentence. Whatever else happens is a failure, and so is a connection. The attacks follow from the
+seed.
 """
 
 import argparse
@@ -45,11 +46,40 @@ OURS = ("attn-copy", "attn-addition-long", "attn-sentences", "attn-docstring-top
 LONGEST_SENTENCE = 2_500
 TEXT = "1 2 3"
 LONG = "a1 " * 700
-NOT_HERE = "/tmp/hostile-set-outside"  # noqa: S108 - nothing is there
-JSON_FILES = ("config.json", "generation_config.json", "training.json", "tokenizer.json", "tokenizer_config.json")
+NOT_HERE = "/tmp/hostile-set-outside"
+JSON_FILES = (
+    "config.json",
+    "generation_config.json",
+    "training.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 ODD = (
-    *(None, True, False, -1, 0, 1, 2.5, 10**5, 10**9, 2**31, 10**30, -(10**30), 1e308, float("nan"), float("inf")),
-    *("", "x" * 100_000, "\ud800", "\u202e<img src=x onerror=alert(1)>\x00", "../../etc/passwd", "/etc/passwd"),
+    *(
+        None,
+        True,
+        False,
+        -1,
+        0,
+        1,
+        2.5,
+        10**5,
+        10**9,
+        2**31,
+        10**30,
+        -(10**30),
+        1e308,
+        float("nan"),
+        float("inf"),
+    ),
+    *(
+        "",
+        "x" * 100_000,
+        "\ud800",
+        "\u202e<img src=x onerror=alert(1)>\x00",
+        "../../etc/passwd",
+        "/etc/passwd",
+    ),
     *("somebody/kernel", "somebody/kernel@main:f", "http://127.0.0.1:9/x", "[[[", "{{ 1 }}"),
     *([], {}, [[]], [None] * 10_000, {"a": {"b": {}}}, {"": 1}, ["x"] * 3, [float("nan")] * 2, {"0": 0}),
     functools.reduce(lambda inner, _: [inner], range(200), []),
@@ -57,14 +87,18 @@ ODD = (
 )
 ADDED = {
     "config.json": {
-        **dict.fromkeys(("auto_map", "backbone", "_name_or_path", "base_model_name_or_path"), "somebody/model"),
+        **dict.fromkeys(
+            ("auto_map", "backbone", "_name_or_path", "base_model_name_or_path"), "somebody/model"
+        ),
         **dict.fromkeys(("attn_implementation", "_attn_implementation"), "somebody/kernel"),
         "_attn_implementation_internal": "flash_attention_2",
         "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True},
         "text_config": {"model_type": "llama", "num_hidden_layers": 10**5, "_attn_implementation": "x/y"},
         "backbone_config": {"model_type": "resnet", "depths": [10**6]},
         **dict.fromkeys(("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "depth"), 10**5),
-        **dict.fromkeys(("num_experts", "num_local_experts", "max_position_embeddings", "n_positions"), 10**7),
+        **dict.fromkeys(
+            ("num_experts", "num_local_experts", "max_position_embeddings", "n_positions"), 10**7
+        ),
         **dict.fromkeys(("hidden_size", "vocab_size", "n_embd", "d_model", "intermediate_size"), 10**7),
         "layer_types": ["full_attention"] * 10**5,
         "id2label": {str(i): "x" for i in range(10**5)},
@@ -181,7 +215,9 @@ def sparse(path: Path, _: Path) -> None:
 
 def twice(path: Path, _: Path) -> None:
     text = path.read_bytes()
-    path.write_bytes(text.rstrip()[:-1] + b', "model_type": "bert", "model": 3, "task": 4, "vocab_size": 1e400}')
+    path.write_bytes(
+        text.rstrip()[:-1] + b', "model_type": "bert", "model": 3, "task": 4, "vocab_size": 1e400}'
+    )
 
 
 SPOILED = {
@@ -234,7 +270,10 @@ def spoil_weights(folder: Path, rng: random.Random) -> str:
 
 
 def given(name: str, **values: object):
-    return lambda header, chosen, data: {**header, chosen if name == "" else name: {**header.get(chosen, {}), **values}}
+    return lambda header, chosen, data: {
+        **header,
+        chosen if name == "" else name: {**header.get(chosen, {}), **values},
+    }
 
 
 HEADERS = {
@@ -274,18 +313,24 @@ HEADERS = {
 
 def point_outside(folder: Path, rng: random.Random) -> str:
     weights = folder / "model.safetensors"
-    target = rng.choice(("../outside.safetensors", "/etc/passwd", "sub/model.safetensors", "", "..", 3, None, "x" * 999))
+    target = rng.choice(
+        ("../outside.safetensors", "/etc/passwd", "sub/model.safetensors", "", "..", 3, None, "x" * 999)
+    )
     if weights.is_file():
         shutil.copyfile(weights, folder.parent / "outside.safetensors")
         weights.unlink()
-    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": {"a": target, "b": target}})
+    write_json(
+        folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": {"a": target, "b": target}}
+    )
     return f"index: {target!r:.40}"
 
 
 def lay_beside(folder: Path, rng: random.Random) -> str:
     """A file that another library would open."""
     name = rng.choice(sorted(BESIDE))
-    (folder / name).write_text(json.dumps(BESIDE[name]) if not isinstance(BESIDE[name], str) else BESIDE[name])
+    (folder / name).write_text(
+        json.dumps(BESIDE[name]) if not isinstance(BESIDE[name], str) else BESIDE[name]
+    )
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink(missing_ok=True)
     return f"beside: {name}"
@@ -365,13 +410,24 @@ BOMBS = {
     "a broken map of characters": {"normalizer": charsmap([2**31 - 1] * 256, b"a\0")},
     "an empty map of characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
     "a map that leads nowhere": {"normalizer": charsmap([0x80000000 | 10**6] * 256, b"a\0")},
-    "pads": {"padding": {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None}
-             | {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}},
-    "pads to multiples of nothing": {"padding": {"strategy": "BatchLongest", "direction": "Right"}
-                                     | {"pad_to_multiple_of": 0, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}},
-    "cuts to nothing": {"truncation": {"max_length": 1, "stride": 5, "strategy": "LongestFirst", "direction": "Right"}},
+    "pads": {
+        "padding": {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None}
+        | {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
+    },
+    "pads to multiples of nothing": {
+        "padding": {"strategy": "BatchLongest", "direction": "Right"}
+        | {"pad_to_multiple_of": 0, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
+    },
+    "cuts to nothing": {
+        "truncation": {"max_length": 1, "stride": 5, "strategy": "LongestFirst", "direction": "Right"}
+    },
     "repeats the text": {
-        "post_processor": {"type": "TemplateProcessing", "single": [PIECE] * 2000, "pair": [], "special_tokens": {}}
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [PIECE] * 2000,
+            "pair": [],
+            "special_tokens": {},
+        }
     },
     "many added tokens": lambda content: {
         "added_tokens": [
@@ -391,12 +447,20 @@ BOMBS = {
         | {"max_input_chars_per_word": 10**9, "vocab": {"<unk>": 0, "a": 1}}
     },
     "no unknown token": lambda content: {"model": {"type": "WordLevel", "vocab": {"z": 0}, "unk_token": "?"}},
-    "huge ids": lambda content: {"model": {**content["model"], "vocab": {"<unk>": 4_000_000_000, "a": 2**32 - 1}}},
+    "huge ids": lambda content: {
+        "model": {**content["model"], "vocab": {"<unk>": 4_000_000_000, "a": 2**32 - 1}}
+    },
     "a unigram of nothing": {"model": {"type": "Unigram", "unk_id": None, "vocab": []}},
-    "a unigram of infinity": {"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", -1e308], ["a", 1e308]]}},
+    "a unigram of infinity": {
+        "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", -1e308], ["a", 1e308]]}
+    },
     "another type": {"pre_tokenizer": {"type": "Evil"}},
     "other merges": lambda content: {
-        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]] * 1000 + [["ab", "q"]]}
+        "model": {
+            "type": "BPE",
+            "vocab": {"a": 0, "b": 1, "ab": 2},
+            "merges": [["a", "b"]] * 1000 + [["ab", "q"]],
+        }
     },
 }
 ATTACKS = (
@@ -413,7 +477,9 @@ def make_folder(number: int, seed: int, bases: list[Path], root: Path) -> tuple[
     folder = shutil.copytree(base, root / f"{number:05}" / base.name)
     done = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        with contextlib.suppress(ValueError, OSError, AttributeError, TypeError):  # spoiled already
+        with contextlib.suppress(
+            ValueError, OSError, AttributeError, TypeError, RecursionError
+        ):  # spoiled already
             done.append(rng.choice(ATTACKS)(folder, rng))
     return folder, f"{base.name}: {'; '.join(done)}"
 
@@ -433,7 +499,9 @@ def open_folder(folder: Path) -> str:
         *([["generate", folder, TEXT], ["eval", folder, "--examples", 2]] if opened.training else []),
     ):
         said = type_in(list(map(str, words)))
-        if said and (said.count("\n") > 1 or not said.startswith("hf-attn: ") or len(said) > LONGEST_SENTENCE):
+        if said and (
+            said.count("\n") > 1 or not said.startswith("hf-attn: ") or len(said) > LONGEST_SENTENCE
+        ):
             raise AssertionError(f"hf-attn {words[0]} says {said[:300]!r}")
     return "opened"
 
@@ -565,19 +633,23 @@ def main() -> int:
         folder, what = make_folder(given.only, given.seed, make_bases(root / "bases"), root / "made")
         limit_memory()
         block_network()
-        print(what, folder, judge(folder, shows=True), sep="\n")
+        tell(what, str(folder), judge(folder, shows=True))
         return 0
     started = time.monotonic()
     counts, failures = run(given.folders, given.seed)
-    for line in failures:
-        print(line)
+    tell(*failures)
     if failures:
-        print(f"One again: python -m tests.hard.hostile_set --seed {given.seed} --only NUMBER")
-    print(
-        f"{given.folders} hostile folders (seed {given.seed}): {counts['opened']} opened, {counts['refused']} refused "
-        f"in a sentence, {counts['failed']} failed, {time.monotonic() - started:.0f} s"
+        tell(f"One again: python -m tests.hard.hostile_set --seed {given.seed} --only NUMBER")
+    tell(
+        f"{given.folders} folders (seed {given.seed}): {counts['opened']} opened, {counts['refused']} "
+        f"refused in a sentence, {counts['failed']} failed, {time.monotonic() - started:.0f} s"
     )
     return int(bool(failures))
+
+
+def tell(*lines: str) -> None:
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 if __name__ == "__main__":
