@@ -86,7 +86,8 @@ class Checkpoint:
             raise ValueError(f"{self.path} does not say what it learned; {why}.")
         if chosen.name == learned_name:
             task = build_task(chosen, **{**learned.get("options", {}), **options})
-            task = task.restore(self.tokenizer, _classes_of(self.model.config))
+            asked = bool(options.get("dataset"))
+            task = task.restore(self.tokenizer, _classes_of(self.model.config), may_fetch=asked)
         else:
             task = build_task(chosen, **options)
         if task.vocabulary != self.tokenizer.get_vocab():

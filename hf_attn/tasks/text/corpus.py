@@ -40,6 +40,7 @@ class Knowledge:
     tokenizer: str  # tokenizer.json
     max_length: int  # tokens that the model reads, `</s>` included
     classes: tuple[str, ...]  # names of the classes, in the order of the model's outputs
+    may_fetch: bool = False  # whether somebody here named its data set: a checkpoint's own is not fetched
 
 
 @dataclass(frozen=True)
@@ -206,10 +207,12 @@ class CorpusTask(Task):
         rows = zip(sequences.ids.split(sequences.lengths.tolist()), encoded.numbers, strict=True)
         return {_content(ids.tolist()): self.rows[number].group for ids, number in rows}
 
-    def restore(self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str]) -> "CorpusTask":
+    def restore(
+        self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str], *, may_fetch: bool = False
+    ) -> "CorpusTask":
         """The task with a checkpoint's tokenizer and classes; only examples need the data."""
         text = tokenizer.backend_tokenizer.to_str()
-        return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes)))
+        return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes), may_fetch))
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:

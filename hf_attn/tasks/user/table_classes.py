@@ -80,8 +80,10 @@ class OwnClasses(TableTask, TextClassification):
             raise ValueError(
                 "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
             )
-        read = read_dataset if self.dataset else read_columns
-        lines = read(self.dataset or self.path, self.columns)
+        if self.dataset:
+            lines = read_dataset(self.dataset, self.columns, self.known)
+        else:
+            lines = read_columns(self.path, self.columns)
         cells = (line.cells for line in lines)
         rows = [Row(" ".join(text.split()), label, fold_text(text)) for text, label in cells]
         if self.dataset:  # on the Hub nobody can mend them

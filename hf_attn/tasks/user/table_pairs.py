@@ -86,7 +86,8 @@ class Pairs(TableTask, OwnText):
     def _table(self) -> list[tuple[str, ...]]:
         """The pairs as they stand in the file, none twice."""
         if self.dataset:
-            return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, self.columns)))
+            lines = read_dataset(self.dataset, self.columns, self.known)
+            return list(dict.fromkeys(line.cells for line in lines))
         if not self.path:
             raise ValueError(
                 "Task 'pairs' has no data: give path=table.csv, a table of sources and targets, or dataset=… "
