@@ -24,10 +24,11 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 from hf_attn.architectures.families import FAMILIES, Family, is_ours
 from hf_attn.checkpoints.tokenizer_parts import check_built, check_settings, check_tokenizer
 from hf_attn.checkpoints.training_record import find_versions
+from hf_attn.checkpoints.training_schema import check_record
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
 from hf_attn.utils.model_lock import building_model
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
@@ -60,15 +61,6 @@ PROBLEMS = ("single_label_classification", "multi_label_classification", "regres
 # keys that transformers writes beside the fields of a configuration
 NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "torch_dtype"}
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
-# types of what is read from training.json; other keys are not checked
-TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("task", "recipe", "results", "versions", "worked_example"), dict),
-    **dict.fromkeys(("map", "search", "reach", "least_sure", "measured_with"), dict),
-    "curve": list,
-    **dict.fromkeys(("steps", "seed", "threads", "parameters"), int),
-    **dict.fromkeys(("seconds", "until"), (int, float)),
-    **dict.fromkeys(("model", "model_type", "device"), str),
-}
 TOKENIZER_CHECKS = {"tokenizer.json": check_tokenizer, "tokenizer_config.json": check_settings}
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
@@ -156,10 +148,7 @@ def read_training(directory: Path) -> dict:
     """Read training.json, empty where it is missing; ValueError where a value has a wrong type."""
     path = directory / TRAINING
     training = read_json(path) if find_file(directory, TRAINING) else {}
-    for name, wanted in TRAINING_TYPES.items():
-        value = training.get(name)
-        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
-            raise ValueError(f"{path} has {name}={shorten(value)}, which is no {name}. {SAVE_AGAIN}")
+    check_record(path, training)
     return training
 
 
@@ -170,7 +159,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     model_type = content.get("model_type")
     if not is_ours(model_type):
         raise ValueError(
-            f"{path} has model_type={model_type!r}, which hf_attn does not know; "
+            f"{path} has model_type={quote(model_type)}, which hf_attn does not know; "
             f"it loads {', '.join(FAMILIES)}.{_suggest_update(directory)}"
         )
     family = FAMILIES[model_type]
@@ -189,9 +178,8 @@ def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     for name in config.architectures or [family.head.__name__]:
         if name in known:
             return known[name]
-    raise ValueError(
-        f"{CONFIG} has architectures={config.architectures}; {config.model_type} has {', '.join(known)}."
-    )
+    named = quote(config.architectures)
+    raise ValueError(f"{CONFIG} has architectures={named}; {config.model_type} has {', '.join(known)}.")
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -281,17 +269,17 @@ def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTra
     remedy = f"{CONFIG} and {WEIGHTS} are not of the same model; save it again."
     for name, shape in expected.items():
         if name not in found and name not in tied:
-            raise ValueError(f"{path} lacks the tensor {name!r}. {remedy}")
+            raise ValueError(f"{path} lacks the tensor {quote(name)}. {remedy}")
         if name in found and name in tied:
-            raise ValueError(f"{path} holds {name!r}, which the configuration ties to another. {remedy}")
+            raise ValueError(f"{path} holds {quote(name)}, which the configuration ties to another. {remedy}")
         if name in found and found[name] != shape:
             raise ValueError(
-                f"{path}: {name!r} has shape {list(found[name])}, the configuration wants {list(shape)}. "
-                f"{remedy}"
+                f"{path}: {quote(name)} has shape {quote(list(found[name]))}, the configuration wants "
+                f"{list(shape)}. {remedy}"
             )
     if unknown := sorted(set(found) - set(expected)):
         raise ValueError(
-            f"{path} holds a tensor {unknown[0]!r} that the configuration does not have. {remedy}"
+            f"{path} holds a tensor {quote(unknown[0])} that the configuration does not have. {remedy}"
         )
 
 
@@ -327,7 +315,9 @@ def open_tokenizer(directory: Path, tokenizer_class: Any) -> Any:
     place = str(directory / "tokenizer.json")
     try:
         tokenizer = tokenizer_class.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
-    except Exception as error:  # `tokenizers` raises plain Exception
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # `tokenizers` raises plain Exception, and a panic, which is not even one
         raise ValueError(f"{place} cannot be read ({shorten(error)}). Save it again.") from error
     check_built(place, tokenizer)
     return tokenizer
@@ -356,13 +346,16 @@ def _check_fields(path: Path, content: Mapping, family: Family) -> None:
     unknown = sorted(set(content) - known - NOTES)
     if unknown:
         remedy = _suggest_update(path.parent) or " Take them out if they came from elsewhere."
-        raise ValueError(f"{path} has fields that hf_attn does not know: {', '.join(unknown)}.{remedy}")
+        raise ValueError(
+            f"{path} has fields that hf_attn does not know: {shorten(', '.join(unknown))}.{remedy}"
+        )
     auto_map = content.get("auto_map") or {}
     named = auto_map.items() if isinstance(auto_map, Mapping) else [("auto_map", auto_map)]
     for auto, code in named:
         if family.auto_map.get(auto) != code:
             raise ValueError(
-                f"{path} names code that is not hf_attn's: auto_map has {auto}={code!r}. {NOT_RUN}"
+                f"{path} names code that is not hf_attn's: auto_map has {quote(auto)}: {quote(code)}. "
+                f"{NOT_RUN}"
             )
 
 
@@ -375,7 +368,7 @@ def _check_values(path: Path, content: Mapping, family: Family) -> None:
             raise ValueError(f"{path} has {name}={value:g}, which is more than any model has.")
     names = content.get("architectures")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"{path} has architectures={names!r}; it must be a list of class names.")
+        raise ValueError(f"{path} has architectures={quote(names)}; it must be a list of class names.")
     _check_classes(path, content)
     vocab_size = content.get("vocab_size", defaults.vocab_size)
     if isinstance(vocab_size, int):
@@ -388,7 +381,7 @@ def _check_values(path: Path, content: Mapping, family: Family) -> None:
 def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> None:
     for name in SET_IN_CALLS:
         if (value := content.get(name, default := getattr(defaults, name))) != default:
-            raise ValueError(f"{path} has {name}={value!r}; leave it out, it is asked for in each call.")
+            raise ValueError(f"{path} has {name}={quote(value)}; leave it out, it is asked for in each call.")
     allowed = {
         "is_encoder_decoder": (defaults.is_encoder_decoder,),
         "dtype": (*DTYPES, None),
@@ -397,10 +390,8 @@ def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> No
     }
     for name, values in allowed.items():
         if name in content and content[name] not in values:
-            choices = ", ".join(str(value) for value in values)
-            raise ValueError(
-                f"{path} has {name}={content[name]!r}; a {defaults.model_type} has {choices}. {SAVE_AGAIN}"
-            )
+            allowed_here = f"a {defaults.model_type} has {', '.join(map(str, values))}"
+            raise ValueError(f"{path} has {name}={quote(content[name])}; {allowed_here}. {SAVE_AGAIN}")
 
 
 def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
@@ -408,9 +399,8 @@ def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
         return
     ids = value if isinstance(value, list) and value else [value]
     if not all(type(one) is int and 0 <= one < vocab_size for one in ids):
-        raise ValueError(
-            f"{path} has {name}={value!r}; ids are whole numbers from 0 to {vocab_size - 1}. {SAVE_AGAIN}"
-        )
+        allowed = f"ids are whole numbers from 0 to {vocab_size - 1}"
+        raise ValueError(f"{path} has {name}={quote(value)}; {allowed}. {SAVE_AGAIN}")
 
 
 def _check_classes(path: Path, content: Mapping) -> None:
