@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
+ENCODED_AT_ONCE = 1000  # texts
 
 
 class Row(NamedTuple):
@@ -319,6 +320,9 @@ def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
 
 
 def encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Ids of many texts at once, without `</s>`."""
-    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [encoding.ids for encoding in encodings]
+    """Ids of many texts, without `</s>`; some at a time: an encoding takes far more room than its ids."""
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), ENCODED_AT_ONCE):
+        part = list(texts[start : start + ENCODED_AT_ONCE])
+        ids += [encoding.ids for encoding in tokenizer.encode_batch(part, add_special_tokens=False)]
+    return ids

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 from hf_attn.tasks.text.corpus import Knowledge
-from hf_attn.tasks.user.read_table import Line
+from hf_attn.tasks.user.read_table import MOST_ROWS, Line
 from hf_attn.utils.text import shorten
 
 SPLIT = "train"
-MOST_ROWS = 50_000  # more than a small model learns from in the time that it has
 
 
 def load_library():
