@@ -17,6 +17,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from hf_attn.utils.hardware import name_processor
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("torch", "transformers", "accelerate", "hf-attn")
@@ -72,7 +74,7 @@ def environment() -> dict:
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "hardware": {
-            "cpu": _cpu_model(),
+            "cpu": name_processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "instructions": torch.backends.cpu.get_cpu_capability(),
@@ -117,14 +119,6 @@ def _caption(around: Mapping) -> str:
         f"threads: {hardware['threads']}, load at the start: {hardware['load_average']}; "
         f"torch {versions['torch']}, transformers {versions['transformers']}; {around['date']}"
     )
-
-
-def _cpu_model() -> str:
-    """The processor's name: from Linux where it tells, else what Python knows."""
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _commit() -> str | None:

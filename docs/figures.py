@@ -26,6 +26,7 @@ PAGES = (
     "docs/experiments.md",
     "docs/reference.md",
     "docs/scaling.md",
+    "docs/your_own_attention.md",
     "benchmarks/README.md",
 )
 BLOCK = re.compile(r"(<!-- figures: ([\w ]+) -->)\n(?:(?!<!-- figures:).)*?(<!-- end -->)", re.DOTALL)
@@ -653,6 +654,62 @@ def describe_known_failure() -> str:
     )
 
 
+def read_proposal() -> dict[str, dict[tuple[str, int], Row]]:
+    """Rows of ours and of the attention that docs/your_own_attention.md proposes, by task and seed."""
+    rows, found = read_lines("own_attention.jsonl"), {}
+    for row in rows:
+        kind = row["position_type"].partition(" + ")[2] or "ours"
+        found.setdefault(kind, {})[row["task"], row["seed"]] = row
+    return found
+
+
+def tabulate_proposal() -> str:
+    """Ours and a proposal, task by task: means over seeds, with the lowest and the highest."""
+
+    def write(values: Sequence[float], digits: int = 3) -> str:
+        low, mean, high = min(values), statistics.fmean(values), max(values)
+        return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+    found, lines = read_proposal(), []
+    for task in dict.fromkeys(task for task, _ in found["ours"]):
+        for kind, by_seed in found.items():
+            rows = {seed: row for (name, seed), row in by_seed.items() if name == task}
+            steps = [row["step_ms"] / found["ours"][task, seed]["step_ms"] for seed, row in rows.items()]
+            shares = [
+                write([row[name] for row in rows.values()]) for name in ("inside", "beyond", "tokens_beyond")
+            ]
+            parameters = f"{next(iter(rows.values()))['parameters']:,}"
+            lines.append((task, kind, *shares, "1" if kind == "ours" else write(steps, 2), parameters))
+    header = [
+        "task",
+        "attention",
+        "right inside",
+        "right beyond",
+        "symbols beyond",
+        "step, ours = 1",
+        "parameters",
+    ]
+    return write_table(header, lines, 2)
+
+
+def judge_proposal() -> str:
+    """What the rule of docs/your_own_attention.md says of the rows."""
+    ours, proposed = (
+        {
+            seed: statistics.fmean(row["tokens_beyond"] for (_, of), row in rows.items() if of == seed)
+            for seed in dict.fromkeys(seed for _, seed in rows)
+        }
+        for rows in read_proposal().values()
+    )
+    higher = sum(proposed[seed] > share for seed, share in ours.items())
+    means = [statistics.fmean(shares.values()) for shares in (ours, proposed)]
+    return in_lines(
+        f"""**{"Better" if higher >= 4 else "Not better"}**, by the rule: the mean over the tasks is higher
+        for {higher} of {len(ours)} seeds. Over all seeds it is {means[0]:.3f} with ours and {means[1]:.3f}
+        with the proposal."""
+    )
+
+
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "learned bias": tabulate_bias,
     "readme": describe_results,
@@ -671,6 +728,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "scaling sizes": tabulate_scaling,
     "scaling models": tabulate_models,
     "known failure": describe_known_failure,
+    "own attention": tabulate_proposal,
+    "own attention verdict": judge_proposal,
 }
 
 

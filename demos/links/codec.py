@@ -288,7 +288,7 @@ def is_choice(component: Component, value: object, *, varies: bool) -> bool:
         return any(value == choice and type(value) is type(choice) for choice in known)
     types = {type(choice) for choice in known} or {str, int}
     if getattr(component, "allow_custom_value", False):
-        types |= {str}
+        types |= {str, int}  # typed, or chosen before its choices changed from numbers to words
     return type(value) in types
 
 

@@ -1,5 +1,6 @@
 """The input of Try and Explore: a checkpoint, a text, examples to click; and when the tab answers it."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ SPLIT_NAMES = {
     HELD_OUT: "a held-out input, which training never draws",
     None: "an input of no split that is known here",
 }
-WHEN_ASKED = "(...values) => [...values.slice(0, -1), hfAttn.sentAt()]"
+NUMBERS = itertools.count()  # of events that ask
 OFFER = "Read it with the English model"
 Handler = Callable[[Session, dict], dict]
 
@@ -232,7 +233,7 @@ class InputEvents:
     parts: dict[str, Component]  # of `build_model_input`
     own: dict[str, Component]  # fields of the tab that are read, and carried by its links, too, by name
     more: dict[str, Component]  # what else is updated, by name
-    waiting: tuple[str, str] | None = None  # JavaScript that shows the waiting, and that ends it
+    waiting: str  # JavaScript, a function of whether an answer is on its way: it fades the one that is shown
     others: tuple[
         Component, ...
     ] = ()  # what else changes the fields; disabled with them by a link that locks
@@ -273,14 +274,15 @@ class InputEvents:
     ) -> Iterator[dict]:
         """Fill the fields where the last answer was another checkpoint's, then answer."""
         state, updates = session.state(self.state), {}
-        if offers or values["checkpoint"] is None:  # None: asked before an opened tab has its checkpoints
+        is_empty = values["checkpoint"] is None  # asked before an opened tab has its checkpoints and its text
+        if offers or is_empty:
             update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
             updates, values = {"checkpoint": update}, values | {"checkpoint": update["value"]}
         answered, chosen = state.answered, values["checkpoint"]
         if if_new and answered == weights_of(session, chosen):
             yield updates
             return
-        if answered is None or answered[0] != chosen:
+        if is_empty or answered is None or answered[0] != chosen:
             updates |= self._choose(session, values)
         if not state.is_newest(values):  # the newer question fills the fields
             yield offer_checkpoints(session) if offers else {}
@@ -311,21 +313,19 @@ class InputEvents:
         filled = choose_checkpoint(session, values["checkpoint"], values["text"])
         return self.change_model(session, values) | filled
 
-    def _connect(self, event, handler: Callable) -> gr.events.Dependency:
+    def _connect(self, event, handler: Callable) -> None:
+        """Let a handler answer; the answer before it fades until the event that asked last is answered."""
+        last, number = f"hfAttn.{self.page.tab.id}AskedBy", next(NUMBERS)
+        begin = f"{last} = {number}, ({self.waiting})(true)"
+        js = f"(...values) => ({begin}, [...values.slice(0, -1), hfAttn.sentAt()])"
         reads = self.fields | {"asked": self.parts["asked"]}
-        return self.page.connect(event, handler, reads, self.shows, js=WHEN_ASKED, **LAST)
+        answered = self.page.connect(event, handler, reads, self.shows, js=js, **LAST)
+        for ended in (answered.then, answered.failure):  # after an error Gradio runs `failure` alone
+            ended(None, js=f"() => {{ if ({last} === {number}) ({self.waiting})(false); }}", **LIGHT)
 
     def wire(self, event, *, if_new: bool = False) -> None:
-        """Let an event answer, always or only if there is something new.
-
-        Gradio runs an event's listeners in their order, so the waiting message is registered first.
-        """
-        begin, end = self.waiting or (None, None)
-        if begin:
-            event(None, js=begin, **LIGHT)
-        answered = self._connect(event, self.answer_if_new if if_new else self.ask)
-        if end:
-            answered.then(None, js=end, **LIGHT)
+        """Let an event, or several in a list, answer, always or only if there is something new."""
+        self._connect(event, self.answer_if_new if if_new else self.ask)
 
     def wire_input(self) -> None:
         """Connect checkpoint, text and examples, and let links carry the fields."""

@@ -371,6 +371,7 @@ declare namespace Board {
     shape?: Shape;
     rows?: string[];
     cols?: string[];
+    from?: [number, number]; // where a window of a long map begins
     truth?: Truth | null;
     allowed?: boolean[][] | null;
   }

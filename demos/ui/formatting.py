@@ -67,6 +67,18 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def shorten_middle(text: str, most: int) -> str:
+    """The first and the last four characters of a longer text, behind how many it has.
+
+    >>> shorten_middle("1998", 40), shorten_middle("47" + "0" * 196 + "82", 40)
+    ('1998', '200 digits: 4700…0082')
+    """
+    if len(text) <= most:
+        return text
+    unit = "digits" if text.isdecimal() else "characters"
+    return f"{count(len(text))} {unit}: {text[:4]}…{text[-4:]}"
+
+
 def plain(sentence: str) -> str:
     """Make a sentence safe to show whatever it quotes: � for control characters, … for long words."""
     text = ENDLESS.sub(r"\1…", UNSEEN.sub("\ufffd", sentence))

@@ -11,6 +11,7 @@ from hf_attn.architectures.families import Architecture, architectures_of
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
 from hf_attn.architectures.optimizers import OPTIMIZERS, check_optimizer
 from hf_attn.models.config_checks import SEEDS, check_number
+from hf_attn.models.own_attention import try_own_attention
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.batch import END, PAD, START
 from hf_attn.tasks.recipes import Recipe
@@ -39,13 +40,14 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
 
     Raises:
         ValueError: the architecture does not learn such a task, a size is refused, the model does not fit
-            this machine's memory, or its optimizer cannot teach it.
+            this machine's memory, its optimizer cannot teach it, or its attention is one's own and wrong.
     """
     model_class, config = find_architecture(task, recipe.architecture).family.head, build_config(task, recipe)
     if torch.get_default_device().type != "meta":  # there it takes none
         check_loaded(model_class, config)
     with drawing_weights(seed):
         model = model_class(config)
+        try_own_attention(model)
     OPTIMIZERS[recipe.optimizer].check_model(model)
     if task.kind != CLASSES:
         start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}

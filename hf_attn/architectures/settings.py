@@ -154,6 +154,8 @@ def _convert(name: str, value: object, wanted) -> object:
 
 
 def _unknown(name: str, task_name: str, types: Mapping[str, Mapping]) -> str:
+    if name == "attention_type":
+        return "attention_type, or --attention FILE.py, is a Transformer's: choose such a model."
     every = [known for place in types.values() for known in place] + [PRESET]
     if close := difflib.get_close_matches(name, every, n=1):
         return f"There is no setting {name!r}: did you mean {close[0]!r}?"

@@ -11,6 +11,7 @@ from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.optimizers import OPTIMIZERS, list_unused
 from hf_attn.checkpoints.training_schema import ON_A_CARD, check_record
 from hf_attn.evaluation.baselines import NAME as BASELINE
+from hf_attn.models.own_attention import OWN_ATTENTION
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.utils.markdown import (
@@ -58,12 +59,14 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
     variant = family.variants.get(str(training.get("model")))
+    attention = ((training.get("recipe") or {}).get("model") or {}).get("attention_type")
     return render_template(
         Path(__file__).with_name("model_card.md"),
         name=name,
         metadata=_metadata(name, task, training).to_yaml().strip(),
         summary=_summary(task, training),
         auto_head=family.auto_head,
+        own_attention=attention if attention in OWN_ATTENTION else None,
         last_line=LAST_LINES[family.auto_head].replace(
             "True))", "True)[::-1])" if task.is_reversed else "True))"
         ),

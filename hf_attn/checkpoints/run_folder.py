@@ -238,13 +238,20 @@ def finish_run(
 
 
 def refuse_changes(
-    run: Run, resume: Path, task: str | None, model: str | None, settings: Mapping, seed: int | None
+    run: Run,
+    resume: Path,
+    task: str | None,
+    model: str | None,
+    settings: Mapping,
+    seed: int | None,
+    attention: str | None = None,
 ) -> None:
     """Refuse options beside --resume that differ from the run's own."""
     settings = dict(settings)
     same = {
         "TASK": task in (None, run.task.name),
         "--model": model in (None, run.recipe.architecture),
+        "--attention": attention in (None, run.recipe.model.get("attention_type")),
         "--seed": seed in (None, run.seed),
         "--steps": settings.pop("steps", run.recipe.steps) == run.recipe.steps,
     }

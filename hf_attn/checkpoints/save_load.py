@@ -26,6 +26,7 @@ from hf_attn.checkpoints.validate import (
     read_training,
 )
 from hf_attn.evaluation.metrics import check_finite, refuse_too_long
+from hf_attn.models.own_attention import try_own_attention
 from hf_attn.tasks import TASKS, Task, build_task, find_task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
@@ -176,6 +177,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
     with building_model():
         model = model_class.from_pretrained(directory, config=config).eval()
     check_finite(model, str(directory / WEIGHTS))
+    try_own_attention(model)
     return Checkpoint(model, tokenizer, task, training, directory)
 
 

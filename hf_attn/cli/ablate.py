@@ -10,6 +10,7 @@ from hf_attn.cli.output import (
     SOURCE_TEXT,
     THREADS,
     AsJson,
+    AttentionFile,
     Folder,
     check_data,
     interval_title,
@@ -61,6 +62,7 @@ def ablate(
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     settings: TaskSettings = None,
+    attention: AttentionFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint without a head, layer, edge or token.
@@ -81,7 +83,7 @@ def ablate(
             raise ValueError(f"--token {token[0]} is left out of a TEXT: give one.")
         places = {"remove": remove or (), "uniform": uniform or (), "permute": permute or ()}
         changes = [parse_intervention(action, p, seed) for action in places for p in places[action]]
-        loaded, learned = open_checkpoint(checkpoint, task, settings)
+        loaded, learned = open_checkpoint(checkpoint, task, settings, attention)
         if text is None:
             check_data(loaded, learned)
             outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)

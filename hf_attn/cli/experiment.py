@@ -12,7 +12,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hf_attn.cli.output import SEED, THREADS, AsJson, Failure, WrongUse, print_json, print_table, wrong_use
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    AttentionFile,
+    Failure,
+    WrongUse,
+    print_json,
+    print_table,
+    wrong_use,
+)
 
 if TYPE_CHECKING:
     from hf_attn.experiments import Experiment, Row
@@ -39,6 +49,7 @@ def experiment(
             help="Setting of the experiment, as test=20,50; may be repeated. A wrong key lists all.",
         ),
     ] = None,
+    attention: AttentionFile = None,
     threads: Annotated[int | None, THREADS] = None,
     output_dir: Annotated[
         Path | None, typer.Option(help=f"Folder for {ROWS}, the figure and the verdicts.")
@@ -62,6 +73,8 @@ def experiment(
     with wrong_use():
         chosen = find_experiment(name)
         sizes = resize(chosen.full if full else chosen.sizes, merge_settings(settings or ()))
+        if attention is not None:
+            sizes = _add_attention(name, sizes, attention)
     if output_dir is not None:
         _prepare(output_dir)
     torch.set_num_threads(threads or 1)
@@ -77,6 +90,17 @@ def experiment(
         place = f"; they are in {output_dir / ROWS}" if output_dir and rows else ""
         raise Failure(f"Stopped after {len(rows)} rows{place}.") from None
     _conclude(name, chosen, rows, time.perf_counter() - started, output_dir, as_json)
+
+
+def _add_attention(name: str, sizes: Any, file: Path) -> Any:
+    """Sizes with attention of one's own beside ours."""
+    from dataclasses import replace
+
+    from hf_attn.architectures.attention_file import load_attention_file
+
+    if not hasattr(sizes, "attention"):
+        raise ValueError(f"--attention {file}: {name} compares no attention; `positions` does.")
+    return replace(sizes, attention=(*sizes.attention, load_attention_file(file).name))
 
 
 def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:

@@ -11,6 +11,7 @@ from hf_attn.cli.output import (
     SOURCE_TEXT,
     THREADS,
     AsJson,
+    AttentionFile,
     Folder,
     check_data,
     open_checkpoint,
@@ -57,6 +58,7 @@ def heads(
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     settings: TaskSettings = None,
+    attention: AttentionFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what each attention head does.
@@ -73,7 +75,7 @@ def heads(
     with wrong_use():
         if text is not None and examples is not None:
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
-        loaded, learned = open_checkpoint(checkpoint, task, settings)
+        loaded, learned = open_checkpoint(checkpoint, task, settings, attention)
         if text is None:
             check_data(loaded, learned)
             number = EXAMPLES if examples is None else examples

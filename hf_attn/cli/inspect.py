@@ -11,11 +11,13 @@ import typer
 from hf_attn.cli.output import (
     THREADS,
     AsJson,
+    AttentionFile,
     Folder,
     TaskSettings,
     check_data,
     interval_title,
     open_checkpoint,
+    open_with_attention,
     print_json,
     print_table,
     score_cells,
@@ -54,6 +56,7 @@ def evaluate_checkpoint(
     checkpoint: Folder,
     task: TaskName = None,
     settings: TaskSettings = None,
+    attention: AttentionFile = None,
     split: Annotated[
         Literal["held-out", "validation"], typer.Option(help="Split to measure on.")
     ] = "held-out",
@@ -78,7 +81,7 @@ def evaluate_checkpoint(
     torch.set_num_threads(threads)
     with wrong_use():
         check_count(examples, "--examples")
-        loaded, chosen = open_checkpoint(checkpoint, task, settings)
+        loaded, chosen = open_checkpoint(checkpoint, task, settings, attention)
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
         check_data(loaded, chosen)
@@ -107,6 +110,7 @@ def generate(
         list[str], typer.Argument(metavar="TEXT…", help="Source texts, as the task writes them.")
     ],
     task: TaskName = None,
+    attention: AttentionFile = None,
     strategy: Annotated[
         StrategyName, typer.Option(help=f"How tokens are chosen: {STRATEGY_HELP}.")
     ] = "greedy",
@@ -122,7 +126,7 @@ def generate(
 
     torch.set_num_threads(threads)
     with wrong_use():
-        loaded, learned = open_checkpoint(checkpoint, task)
+        loaded, learned = open_checkpoint(checkpoint, task, attention=attention)
         reader = widen_task(learned, loaded.model.config)
         sources = [reader.encode(text) for text in texts]
         complete_settings(strategy, settings)
@@ -203,6 +207,7 @@ def attention(
     ] = None,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
+    attention: AttentionFile = None,
 ) -> None:
     """Save the attention maps of a model for a text.
 
@@ -221,7 +226,7 @@ def attention(
         check_suffix(output)
         if not output.parent.is_dir():
             raise ValueError(f"--output {output}: there is no folder {output.parent}.")
-        loaded = open_model(checkpoint)
+        loaded = open_with_attention(open_model, checkpoint, attention)
         if loaded.task is not None or task is not None:
             view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
         elif loaded.model.main_input_name == "pixel_values":

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 from rich.spinner import Spinner
-from rich.table import Table
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from hf_attn.analysis.ablation import Outcome
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from hf_attn.evaluation.metrics import Score
     from hf_attn.tasks import Task
 
+AttentionFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.py", help="Attention of your own: the Python file that defines it."),
+]
 SEED = typer.Option(min=0, max=2**63 - 1, help="Random seed (default: 0).", show_default=False)
 THREADS = typer.Option(
     min=1, max=os.cpu_count(), help="Number of CPU threads (default: 1).", show_default=False
@@ -68,7 +72,10 @@ def print_json(event: str, **row: Any) -> None:
 
 
 def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
-    table = Table(*columns, title=title, title_justify="left")
+    folded = [
+        Column(name, overflow="fold") for name in columns
+    ]  # nothing is cut: a sum may have 1,000 digits
+    table = Table(*folded, title=title, title_justify="left")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console().print(table)
@@ -100,14 +107,31 @@ def follow(events: Iterator, as_json: bool) -> Any:
     return event
 
 
+def open_with_attention(
+    open_model: "Callable[[Any], Checkpoint]", place: object, attention: Path | None
+) -> "Checkpoint":
+    """Open a model, whose attention may be one's own, from that file."""
+    if attention is None:
+        return open_model(place)
+    from hf_attn.architectures.attention_file import check_own_attention, load_attention_file
+
+    own = load_attention_file(attention)
+    loaded = open_model(place)
+    check_own_attention(loaded.model, own, str(place))
+    return loaded
+
+
 def open_checkpoint(
-    checkpoint: Path, task: str | None, settings: Sequence[str] | None = None
+    checkpoint: Path,
+    task: str | None,
+    settings: Sequence[str] | None = None,
+    attention: Path | None = None,
 ) -> "tuple[Checkpoint, Task]":
     """Load a checkpoint, with the task that it learned or another one, whose options may be set."""
     from hf_attn.architectures.settings import merge_settings, name_task
     from hf_attn.checkpoints.save_load import load_checkpoint
 
-    loaded = load_checkpoint(checkpoint)
+    loaded = open_with_attention(load_checkpoint, checkpoint, attention)
     return loaded, loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
 
 

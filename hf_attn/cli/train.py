@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import math
+import shlex
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from hf_attn.cli.output import (
     TASK,
     THREADS,
     AsJson,
+    AttentionFile,
     Failure,
     print_baseline,
     print_json,
@@ -67,6 +69,7 @@ def train(
             help=f"Model to train (default: suits the task). {model_titles()}.",
         ),
     ] = None,
+    attention: AttentionFile = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,
     until: Annotated[
         float | None,
@@ -110,24 +113,28 @@ def train(
     preset=document takes the sizes that the text behind the task prints. A wrong key lists them all. One
     thread is fastest for tiny models: two beside another busy process slow each step many times.
     """
+    from hf_attn.architectures.attention_file import load_attention_file
     from hf_attn.architectures.settings import apply_settings, merge_settings, name_task
     from hf_attn.checkpoints import run_folder
 
     with wrong_use():
         chosen = merge_settings(settings or (), config)
+        own = None if attention is None else load_attention_file(attention).name
         learned = None if task is None else name_task(task)
         if steps is not None:
             chosen["steps"] = steps
         if resume is not None:
             run = run_folder.load_run(resume, learned)
             run_folder.refuse_changes(
-                run, resume, None if learned is None else learned.name, model, chosen, seed
+                run, resume, None if learned is None else learned.name, model, chosen, seed, own
             )
             if output_dir is not None and output_dir.resolve() != resume.resolve():
                 raise ValueError(f"--output-dir {output_dir} is not the run's; --resume {resume} ends there.")
         elif learned is None:
             raise ValueError("Missing argument 'TASK'; `hf-attn tasks` lists what there is.")
         else:
+            if own is not None and chosen.setdefault("attention_type", own) != own:
+                raise ValueError(f"--attention {attention} defines {own!r}: leave --set attention_type out.")
             run = run_folder.Run(*apply_settings(learned, chosen, model))
             if output_dir is not None:
                 run_folder.check_output(output_dir)
@@ -138,10 +145,15 @@ def train(
         run = replace(run, **given)
     if track is not None and importlib.util.find_spec(track) is None:
         raise Failure(f"--track {track} needs a package that is not installed: pip install 'hf-attn[track]'")
-    _train(run, resume or output_dir, save_every, track, as_json)
+    files = [task] if task and task.endswith(".py") else []
+    again = shlex.join([*files, *(["--attention", str(attention)] if attention else [])])
+    _train(run, resume or output_dir, save_every, track, as_json, again)
 
 
-def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
+def _train(
+    run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool, again: str
+) -> None:
+    """Train a run and print how it ends; `again` names the files of one's own that a resumed run needs."""
     import torch
 
     from hf_attn.architectures import registry
@@ -180,7 +192,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
             if report.is_wanted:  # by all processes at once, whichever was told to stop
                 break
     if report.is_wanted and not run.is_over(report):
-        kept = f"go on with `hf-attn train --resume {directory}`" if directory else "nothing is kept"
+        command = shlex.join(["hf-attn", "train", "--resume", str(directory)])
+        kept = f"go on with `{f'{command} {again}'.rstrip()}`" if directory else "nothing is kept"
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return

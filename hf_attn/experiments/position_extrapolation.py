@@ -4,6 +4,8 @@
 GLUE, a training or a seed; this is measured in their place.
 """
 
+import dataclasses
+import itertools
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,8 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
 from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.position_base import Positions
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -24,6 +28,7 @@ from hf_attn.viz.draw_chart import Chart
 SURE = 0.95  # an accuracy that says: learned
 FEW = 0.05  # an accuracy below this says: not learned
 DEAR = 1.5  # times as long a step
+FULL, AND = "full", " + "  # the usual attention; what stands before the name of another one
 CHARTED = 5  # types that a chart has room for
 TIMED_STEPS = 7
 TESTS = (
@@ -46,21 +51,29 @@ class Sizes:
     types: tuple[str, ...] = FEW_TYPES  # position encodings, names in POSITION_TYPES
     tests: tuple[LengthTest, ...] = SMALL_TESTS  # what is learned of each task, and measured beyond
     examples: int = 300  # held-out examples inside, and at each size beyond
+    attention: tuple[str, ...] = (FULL,)  # attention types, each with every encoding
+
+    def __post_init__(self) -> None:
+        for position_type, kind in itertools.product(self.types, self.attention):
+            AttnEncoderConfig(position_type=position_type, attention_type=kind)  # refuses what it cannot be
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     for test in sizes.tests:
-        for position_type in sizes.types:
-            yield measure(test, position_type, seed, sizes.examples)
+        for position_type, kind in itertools.product(sizes.types, sizes.attention):
+            yield measure(test, position_type, seed, sizes.examples, kind)
 
 
-def measure(test: LengthTest, position_type: str, seed: int, examples: int) -> Row:
-    """Train one model; the figures of its row.
+def measure(
+    test: LengthTest, position_type: str, seed: int, examples: int, attention_type: str = FULL
+) -> Row:
+    """Train one model; the figures of its row, which names another attention behind the encoding.
 
     `inside` and `beyond` are shares of held-out examples written right as a whole, beyond the mean over the
     sizes that are measured there; `tokens_…` are the shares of symbols.
     """
     task, recipe = test.learned(), test.recipe(position_type)
+    recipe = dataclasses.replace(recipe, model={**recipe.model, "attention_type": attention_type})
     step = measure_step(task, recipe)
     model, _ = learn(task, recipe, seed)
     inside = evaluate(model, task, n=examples).overall
@@ -68,7 +81,7 @@ def measure(test: LengthTest, position_type: str, seed: int, examples: int) -> R
     measured = [score for score in beyond if score is not None]
     row: Row = {
         "task": test.task,
-        "position_type": position_type,
+        "position_type": position_type + (f"{AND}{attention_type}" if attention_type != FULL else ""),
         "seed": seed,
         "trained": test.trained,
         "tested": " ".join(map(str, test.beyond)),
@@ -83,6 +96,11 @@ def measure(test: LengthTest, position_type: str, seed: int, examples: int) -> R
     else:
         row["beyond"] = row["tokens_beyond"] = CANNOT
     return {**row, **step}
+
+
+def find_encoding(kind: str) -> type[Positions]:
+    """The encoding of a row's `position_type`, which may name an attention, too."""
+    return POSITION_TYPES[kind.partition(AND)[0]]
 
 
 def measure_step(task: Task, recipe: Recipe) -> Row:
@@ -158,7 +176,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     findings.append(
         Finding(
             "Only the learned table refuses sequences longer than the trained length.",
-            set(refusing) == {kind for kind in types if not POSITION_TYPES[kind].extrapolates},
+            set(refusing) == {kind for kind in types if not find_encoding(kind).extrapolates},
             f"{len(refusing)} of {len(types)} refuse: {', '.join(refusing) or 'none'}",
         )
     )
@@ -210,7 +228,7 @@ EXPERIMENT = Experiment(
     settings=("task", "position_type"),
     sizes=Sizes(),
     full=Sizes(tuple(POSITION_TYPES), TESTS),
-    count=lambda sizes: len(sizes.types) * len(sizes.tests),
+    count=lambda sizes: len(sizes.types) * len(sizes.attention) * len(sizes.tests),
     run=run,
     judge=judge,
     draw=draw,

@@ -1,8 +1,9 @@
 """Learned on short inputs, measured on long ones: how far what was learned reaches.
 
-A run does not look at long inputs: it has a fixed number of steps, and is made anew with twice as many where
-an example of validation, of the lengths that are learned, is wrong. The recipe was chosen on seeds 0 to 5,
-looking at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own integers.
+A run does not look at long inputs: it has a fixed number of steps, and is made anew from other weights with
+twice as many where an example of validation, of the lengths that are learned, is wrong. The recipe was chosen
+on seeds 0 to 5, looking at long ones too. They are drawn by kinds (`Task.beyond`), and judged by Python's own
+integers.
 """
 
 import dataclasses
@@ -55,6 +56,7 @@ MODELS: Mapping[str, Mapping[str, object]] = {
     **{name: {"position_type": name} for name in ("t5", "alibi", "rotary", "none")},
 }
 VALIDATED = 1000  # examples: a run is right where all of them are
+ANEW = 1000  # from the seed of a run to that of the run that is made in its place
 RIGHT_ENOUGH = 0.99  # of every kind: it reaches so far
 
 
@@ -68,7 +70,7 @@ class Sizes:
         test: the sizes that are measured.
         models: names in MODELS, one training each.
         steps: of training.
-        runs: most runs of one training, each anew with twice the steps of the one before.
+        runs: most runs of one training, each from other weights with twice the steps of the one before.
         examples: of each kind at each size.
     """
 
@@ -120,7 +122,7 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def learn_until_right(task: Task, recipe: Recipe, seed: int, runs: int) -> tuple[PreTrainedModel, float, int]:
-    """Train, and anew with twice the steps where one of VALIDATED validation examples is wrong.
+    """Train, and anew where one of VALIDATED validation examples is wrong: another seed, twice the steps.
 
     Returns:
         (the model, seconds of all its runs, steps of the last).
@@ -128,7 +130,7 @@ def learn_until_right(task: Task, recipe: Recipe, seed: int, runs: int) -> tuple
     model, seconds = learn(task, recipe, seed)
     if runs > 1 and measure_quickly(model, task, task.validation(VALIDATED)) < 1:
         longer = dataclasses.replace(recipe, steps=2 * recipe.steps)
-        model, more, steps = learn_until_right(task, longer, seed, runs - 1)
+        model, more, steps = learn_until_right(task, longer, seed + ANEW, runs - 1)
         return model, seconds + more, steps
     return model, seconds, recipe.steps
 

@@ -23,6 +23,7 @@ from hf_attn.interpret.attention_maps import (
 )
 from hf_attn.interpret.head import Head, read_mask
 from hf_attn.interpret.plain_attention import wrapping_attention
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 
 CLOSE = 1e-4  # of a weight computed once more to the model's own: rounding, and nothing else
 GIVEN = ("query", "key", "value", "attention_mask")  # to every kernel
@@ -37,7 +38,7 @@ def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]
     if is_recurrent(model.config):
         raise ValueError(f"A {model.config.model_type} model has no queries and keys: choose a Transformer.")
     kind = getattr(model.config, "attention_type", "full")
-    if is_ours(model.config.model_type) and kind != "full":
+    if is_ours(model.config.model_type) and kind in EFFICIENT_ATTENTION:
         raise ValueError(
             f"attention_type={kind!r} does not weigh every key against every query: choose a model that does."
         )

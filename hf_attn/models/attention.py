@@ -182,6 +182,8 @@ class MultiHeadAttention(nn.Module):
         is_causal: True for decoder self-attention: kernels that get no mask then hide the future.
     """
 
+    plain_kernel = staticmethod(eager_attention_forward)
+
     def __init__(self, config, layer_idx: int, is_causal: bool = False):
         super().__init__()
         self.config, self.layer_idx, self.is_causal = config, layer_idx, is_causal
@@ -234,9 +236,7 @@ class MultiHeadAttention(nn.Module):
 
     def choose_kernel(self) -> Callable:
         """Return the kernel that the model is set to; it is called as `eager_attention_forward` is."""
-        return ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
+        return ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, self.plain_kernel)
 
     def _split_heads(self, states: torch.Tensor) -> torch.Tensor:
         """[B, T, D] → [B, H, T, Dh]."""

@@ -6,6 +6,7 @@ from transformers.activations import ACT2FN
 
 from .config_checks import bounded, check_bounds, check_choice, check_labels, show_value
 from .efficient_attention import EFFICIENT_ATTENTION
+from .own_attention import OWN_ATTENTION
 from .positions import POSITION_TYPES
 
 MOST_POSITIONS = 1_048_576  # 2²⁰, the longest context that models are sold with
@@ -22,8 +23,8 @@ class AttnConfig(PreTrainedConfig):
         intermediate_size: F, width of the feed-forward block.
         max_position_embeddings: longest sequence, source or target, in tokens.
         position_type: the position encoding, a name in POSITION_TYPES.
-        attention_type: the kind of self-attention: a name in EFFICIENT_ATTENTION, or "full" for all pairs.
-            Cross-attention is always full.
+        attention_type: the kind of self-attention: a name in EFFICIENT_ATTENTION, with which cross-attention
+            is full; "full" for all pairs; or a name in OWN_ATTENTION, of all attention.
         attention_window: W of "local", how many positions on either side are read.
         linformer_size: k of "linformer", how many mixtures of positions are read.
         performer_features: m of "performer", how many random features stand for the softmax.
@@ -100,7 +101,7 @@ class AttnConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
         check_bounds(self)
         check_choice("position_type", self.position_type, sorted(POSITION_TYPES))
-        check_choice("attention_type", self.attention_type, sorted(("full", *EFFICIENT_ATTENTION)))
+        self._check_attention_type()
         check_choice("norm_position", self.norm_position, ("post", "pre"))
         check_choice("activation", self.activation, sorted(ACT2FN))
         if self.hidden_size % self.num_attention_heads:
@@ -124,6 +125,16 @@ class AttnConfig(PreTrainedConfig):
             )
         self._check_attention()
 
+    def _check_attention_type(self) -> None:
+        kind, ours = self.attention_type, sorted(("full", *EFFICIENT_ATTENTION))
+        known = ", ".join(ours)
+        if not isinstance(kind, str) or kind not in (*ours, *OWN_ATTENTION):
+            raise ValueError(
+                f"attention_type={show_value(kind)} is not known here. Attention of one's own is read from "
+                "its file first, by --attention FILE.py of the commands that have it, or in Python by "
+                f'hf_attn.load_attention_file("FILE.py"); ours are {known}.'
+            )
+
     def _check_attention(self) -> None:
         if self.reformer_buckets % 2:
             raise ValueError(
@@ -133,14 +144,14 @@ class AttnConfig(PreTrainedConfig):
         if self.attention_type == "full":
             return
         positions = POSITION_TYPES[self.position_type]
-        attention = EFFICIENT_ATTENTION[self.attention_type]
-        if positions.needs_weights or (positions.biases_scores and not attention.adds_bias):
+        adds_bias = getattr(EFFICIENT_ATTENTION.get(self.attention_type), "adds_bias", False)
+        if positions.needs_weights or (positions.biases_scores and not adds_bias):
             raise ValueError(
                 f"position_type={self.position_type!r} adds to what stands between each query and key, and "
                 f"attention_type={self.attention_type!r} has no such thing: choose a position_type that is "
                 'added to the embeddings or turns queries and keys, or attention_type="full".'
             )
-        if self.attention_dropout:
+        if self.attention_dropout and self.attention_type in EFFICIENT_ATTENTION:
             raise ValueError(
                 f"attention_dropout={self.attention_dropout} falls on the weights of full attention, and "
                 f"attention_type={self.attention_type!r} does without them: choose 0; `dropout` acts as ever."

@@ -13,6 +13,7 @@ from transformers.masking_utils import create_masks_for_generate
 
 from .attention import ChooseKernelMixin, MultiHeadAttention, scaled_dot_product_attention
 from .efficient_base import EfficientAttention, mark_sequences, may_read
+from .own_attention import OWN_ATTENTION
 from .performer_reformer import PerformerAttention, RandomAttention, ReformerAttention
 from .positions import POSITION_TYPES
 
@@ -154,12 +155,42 @@ EFFICIENT_ATTENTION: dict[str, type[EfficientAttention]] = {
 
 def find_self_attention(config, is_causal: bool) -> type[MultiHeadAttention]:
     """Find the class of a stack's self-attention: full where it must hide the future and the kind cannot."""
+    if config.attention_type in OWN_ATTENTION:
+        return OWN_ATTENTION[config.attention_type]
     found = EFFICIENT_ATTENTION.get(config.attention_type)
     return MultiHeadAttention if found is None or (is_causal and found.not_causal) else found
 
 
+def build_cross_attention(config, layer_idx: int) -> MultiHeadAttention:
+    """Full cross-attention, or one of one's own."""
+    own = OWN_ATTENTION.get(config.attention_type)
+    if own is None:
+        return MultiHeadAttention(config, layer_idx)
+    attention = own(config, layer_idx, is_causal=False)
+    attention.is_cross = True
+    return attention
+
+
 class ChooseAttentionMixin(ChooseKernelMixin):
-    """Shared by all models whose self-attention may be efficient."""
+    """Shared by all models whose attention may be efficient, or of one's own."""
+
+    @property
+    def _can_compile_fullgraph(self) -> bool:
+        """What transformers asks of a model: of a class of one's own nobody knows."""
+        return self.config.attention_type not in OWN_ATTENTION
+
+    def get_correct_attn_implementation(
+        self, requested_attention: str | None, is_init_check: bool = False
+    ) -> str:
+        """Choose the kernel: attention of one's own is its own, which transformers calls "eager"."""
+        if (kind := self.config.attention_type) in OWN_ATTENTION:
+            if requested_attention not in (None, "eager"):
+                raise ValueError(
+                    f"attn_implementation={requested_attention!r} computes weights of its own or none, and "
+                    f'attention_type={kind!r} says how they are computed: give attn_implementation="eager".'
+                )
+            requested_attention = "eager"
+        return super().get_correct_attn_implementation(requested_attention, is_init_check)
 
     def redraw(self, generator: torch.Generator) -> None:
         """Draw every layer's random features or hashes anew."""
@@ -187,6 +218,7 @@ __all__ = [
     "EFFICIENT_ATTENTION",
     "ChooseAttentionMixin",
     "EfficientAttention",
+    "build_cross_attention",
     "find_self_attention",
     "mark_sequences",
 ]

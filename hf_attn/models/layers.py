@@ -10,7 +10,12 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection, refuse_padding_mask
-from .efficient_attention import ChooseAttentionMixin, EfficientAttention, find_self_attention
+from .efficient_attention import (
+    ChooseAttentionMixin,
+    EfficientAttention,
+    build_cross_attention,
+    find_self_attention,
+)
 from .position_base import Positions, position_ids_from_mask
 
 
@@ -113,7 +118,7 @@ class DecoderLayer(SelfAttentionLayer):
         super().__init__()
         self.self_attn = find_self_attention(config, True)(config, layer_idx, is_causal=True)
         self.self_attn_residual = Residual(config)
-        self.cross_attn = MultiHeadAttention(config, layer_idx)
+        self.cross_attn = build_cross_attention(config, layer_idx)
         self.cross_attn_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
@@ -210,7 +215,6 @@ class AttnPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
 
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
-    _can_compile_fullgraph = True
 
     @torch.no_grad()
     def _init_weights(self, module):

@@ -1,9 +1,6 @@
 """What to learn: one file a task. A new task is a file here and a line in TASKS."""
 
 import dataclasses
-import importlib.util
-import inspect
-import sys
 from pathlib import Path
 
 from hf_attn.tasks.base import Task, Verdict, options_of
@@ -27,9 +24,8 @@ from hf_attn.tasks.text.sentences import Sentences
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
-from hf_attn.utils.folder_files import read_bounded
+from hf_attn.utils.python_file import load_class
 
-LARGEST_FILE = 5 * 2**20  # bytes of a task of one's own
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,
     "reverse": Reversing,
@@ -81,30 +77,7 @@ def load_task_file(path: str | Path) -> type[Task]:
         ValueError: the file is not there, cannot be run, or does not define exactly one task that is whole.
     """
     path = Path(path)
-    try:
-        read_bounded(path, LARGEST_FILE)
-    except OSError as error:
-        raise ValueError(f"There is no task file {str(path)!r}.") from error
-    name = f"hf_attn_task_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path} is no Python file; its name must end in .py.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses look up what annotations name
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the file does
-        del sys.modules[name]
-        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
-    found = {
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and issubclass(value, Task) and value.__module__ == name
-    }
-    if len(found) != 1:
-        names = ", ".join(sorted(task.__name__ for task in found)) or "none"
-        raise ValueError(f"{path} must define exactly one subclass of hf_attn.Task; it defines {names}.")
-    task = found.pop()
+    task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
     return task
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 REPRODUCED, CORRECTED, NOT_REPRODUCIBLE = "reproduced", "corrected", "not reproducible"
+PRINTED, STATED, OURS = "printed", "stated", "ours"  # what kind of claim a row is
 RARE = 1e-3  # what the document's own code prints less often than this, it did not print
 COUNTED_DRAWS = 100_000  # of a program whose seed is not told
 
@@ -38,6 +39,7 @@ class Document:
     source: str  # whose it is, or what book it is a chapter of
     modules: tuple[ModuleType, ...]  # their CLAIMS are the document's
     url: str | None = None  # where it can be read, or the book; None where no public copy is known
+    elsewhere: tuple[str, ...] = ()  # Markdown: what of it is no figure, and where it is found
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,15 @@ class Claim:
 
     Attributes:
         claim: one sentence.
-        claimed: the figures as printed, separated by spaces: a number; a bound such as "<1e-6" or "≥0.90"; a
-            range such as "0.70–0.90"; or a word.
+        claimed: the figures, separated by spaces: a number; a bound such as "<1e-6" or "≥0.90"; a range such
+            as "0.70–0.90"; or a word. Of OURS a pattern for the digits of what is measured.
         measure: gives as many figures, or a Chance; None where there is nothing to compute.
         why: one sentence: what explains the difference, or what the figure rests on.
         tolerance: how far a number may lie from the printed one; half a unit of its last digit where None.
         is_full: needs training or a clock, hence minutes; see `mark_full`.
+        where: the document's section, exercise or heading where the figure or the sentence stands.
+        kind: PRINTED, the document prints these figures; STATED, it says so in words, and how we read them,
+            a bound among the figures, is ours; OURS, no document says it: measured beside the others.
     """
 
     claim: str
@@ -60,6 +65,8 @@ class Claim:
     why: str
     tolerance: float | None = None
     is_full: bool = False
+    where: str = ""
+    kind: str = PRINTED
 
 
 def mark_full(*claims: Claim) -> tuple[Claim, ...]:
@@ -73,10 +80,13 @@ class Row:
 
     document: str  # its key in DOCUMENTS
     claim: str  # the claim's sentence
-    claimed: str  # the figures as printed
+    kind: str  # "printed", "stated" or "ours"
+    where: str  # in the document; nowhere in it where the claim is ours
+    claimed: str | None  # the figures as the document has them, or as its words are read
     measured: str | None  # the figures as measured, or None where there is nothing to compute
-    verdict: str  # "reproduced", "corrected" or "not reproducible"
+    verdict: str | None  # "reproduced", "corrected" or "not reproducible"; None of what no document claims
     why: str  # one sentence
+    is_full: bool  # measured by training or by the clock
 
 
 def measure_claim(document: str, claim: Claim) -> Row:
@@ -84,13 +94,30 @@ def measure_claim(document: str, claim: Claim) -> Row:
 
     Every claim starts from the same state of the global generators, and leaves them as they were.
     """
-    if claim.measure is None:
-        return Row(document, claim.claim, claim.claimed, None, NOT_REPRODUCIBLE, claim.why)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        measured = claim.measure()
-    verdict = verdict_of(claim.claimed, measured, claim.tolerance)
-    return Row(document, claim.claim, claim.claimed, write(claim.claimed, measured), verdict, claim.why)
+    written, verdict = None, NOT_REPRODUCIBLE
+    if claim.measure is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            measured = claim.measure()
+        written = write(claim.claimed, measured)
+        verdict = verdict_of(claim.claimed, measured, claim.tolerance)
+    is_ours = claim.kind == OURS
+    return Row(
+        document,
+        claim.claim,
+        claim.kind,
+        claim.where,
+        None if is_ours else write_claimed(claim),
+        written,
+        None if is_ours else verdict,
+        claim.why,
+        claim.is_full,
+    )
+
+
+def write_claimed(claim: Claim) -> str:
+    """The claimed figures, with how far a measured one may lie from them where the digits do not say it."""
+    return claim.claimed if claim.tolerance is None else f"{claim.claimed} (± {claim.tolerance:g})"
 
 
 def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None) -> str:

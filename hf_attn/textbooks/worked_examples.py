@@ -205,7 +205,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         lambda _: deep_learning(causal=True),
         (
             _at(examples.CLAIMS, "Causal weights of", "weights", range(4), range(4)),
-            Printed(_claim(examples.CLAIMS, "Adding the mask leaves")),
+            Printed(_claim(examples.CLAIMS, "The mask is added")),
         ),
         cell=(2, 1),
     ),

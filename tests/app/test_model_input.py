@@ -245,7 +245,7 @@ class Answered(model_input.AnsweredInput):
 
 def counting(compute):
     """The events of a tab that only counts what it is asked."""
-    return model_input.InputEvents(None, Answered, compute, lambda *_: {}, {}, {}, {})
+    return model_input.InputEvents(None, Answered, compute, lambda *_: {}, {}, {}, {}, "")
 
 
 def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(copied):
@@ -287,6 +287,22 @@ def test_a_tab_that_is_opened_again_while_it_answers_does_not_cut_the_answer_off
     assert [updates["board"] for updates in answers if "board" in updates] == ["1 2"]
     assert [list(updates) for updates in opened] == [["checkpoint"]]
     assert answers[-1] == {}, "Gradio sends the last message twice"
+
+
+def test_a_click_before_an_opened_tab_has_its_fields_is_answered_with_the_text_that_fills_them(copied):
+    asked = {"checkpoint": None, "text": ""}
+
+    def slow(session, values):
+        if not clicked:  # pressed while the tab that was opened is being answered
+            clicked.append(None)
+            clicked.extend(events.ask(session, asked | {"asked": 6.0}))
+        return {"board": values["text"]}
+
+    clicked, events, fresh = [], counting(slow), Session(EMPTY)
+    fresh.runs = copied.runs
+    opened = list(events.open_tab(fresh, asked | {"asked": 5.0}))
+    assert [updates["board"] for updates in clicked[1:] if "board" in updates] == [opened[0]["text"]]
+    assert opened[0]["text"]
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):

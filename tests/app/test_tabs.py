@@ -17,11 +17,12 @@ from demos.core.limits import HOME  # noqa: E402
 from demos.core.upload import take_table  # noqa: E402
 from demos.jobs.job import FINISHED, PAUSED, STOPPED  # noqa: E402
 from demos.jobs.training_job import TrainingJob  # noqa: E402
+from demos.links.codec import can_hold  # noqa: E402
 from demos.session.catalog import ModelCatalog  # noqa: E402
 from demos.session.page import JobView  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Session  # noqa: E402
-from demos.tabs.train import form  # noqa: E402
+from demos.tabs.train import form, replay  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
 from demos.tabs.train.messages import show_news  # noqa: E402
 from demos.ui.formatting import thin  # noqa: E402
@@ -126,9 +127,31 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
 def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
     for label, (name, option, _, offered, first) in task_choices().items():
         if option is not None:
-            own = {"Parser, nested": 3, "Copy": 10}.get(label, getattr(build_task(name), option))
+            others = {"Parser, nested": 3, "Copy": 10, "Long sums of 3 to 5": 3}
+            others["Long minus or times"] = "subtract"
+            own = others.get(label, getattr(build_task(name), option))
             assert first == own, label
             assert first in offered, label
+
+
+@pytest.mark.parametrize(
+    ("label", "size", "example"),
+    [
+        ("Long sums of 3 to 5", "3", "391+153+48"),
+        ("Long minus or times", "subtract", "391-153"),
+        ("Long minus or times", "multiply", "391*7"),
+    ],
+)
+def test_a_difference_a_product_and_a_sum_of_three_can_be_trained_and_carried_by_a_link(label, size, example):
+    filled = {name: update.get("value") for name, update in form.choose_task(label).items()}
+    values = filled | {"task": label, "size": size, "seed": "0", "probe": ""}
+    task, recipe, seed = form.read_form(values)
+    assert (task.worked_example.source, task.digits) == (example, 10)
+    run = TrainingJob("run-1", "one", task, recipe, seed, "cpu")
+    carried = replay.form_of(run)
+    assert (carried["task"], str(carried["size"])) == (label, size)
+    field = form.build_field("size", {"choices": [("subtract", "subtract")]})
+    assert can_hold(field, 10, varies=True), "the size of the task before, while the choices change"
 
 
 def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():

@@ -8,6 +8,7 @@ import os
 import re
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 
@@ -376,3 +377,28 @@ def test_try_says_which_split_an_input_is_of(source, said):
 def test_train_says_which_split_its_example_is_of():
     shown = train.describe(Session(), changed(task="Addition", size=3, preset="small"))["hint"]
     assert "153+391 → 544 (training may draw this input)." in shown
+
+
+def test_of_a_long_answer_s_map_a_window_is_sent_around_the_step_that_is_shown_first(monkeypatch):
+    text = "+".join(["4" * 150, "5" * 149 + "6"])
+    whole = json.loads(write(text, "attn-addition-long")["board"])["map"]
+    assert "from" not in whole
+    monkeypatch.setattr(answer_view, "MAP_WEIGHTS", 4 * 128 * 128)
+    for strategy, size in (("greedy", 128), ("beam", 64)):
+        value = json.loads(write(text, "attn-addition-long", strategy=strategy)["board"])
+        sure, cut = [one["probability"] for one in value["written"]], value["map"]
+        (layers, heads, rows, columns), (first, left) = whole["shape"], cut["from"]
+        assert cut["shape"] == [layers, heads, size, size]
+        assert 0 <= sure.index(min(sure)) - first < size
+        down, across = slice(first, first + size), slice(left, left + size)
+        assert (cut["rows"], cut["cols"]) == (whole["rows"][down], whole["cols"][across])
+        assert cut["truth"] == [row[across] for row in whole["truth"][down]]
+        assert f"symbols {first + 1} to {first + size} of the answer" in cut["title"]
+        weights = weights_in(whole["maps"]).reshape(layers, heads, rows, columns)
+        assert (weights_in(cut["maps"]).reshape(cut["shape"]) == weights[:, :, down, across]).all()
+        step = weights_in(cut["maps"]).reshape(cut["shape"])[-1, :, sure.index(min(sure)) - first]
+        assert step.sum() > 0.1 * 65535, "what that step reads most stands in the window"
+
+
+def weights_in(packed):
+    return np.frombuffer(base64.b64decode(packed), "<u2")

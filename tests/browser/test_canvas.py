@@ -260,6 +260,25 @@ def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
         assert (plan["slanted"], plan["everyC"] > 1) == (labels[0] == "river",) * 2, labels
 
 
+def test_where_labels_have_no_room_every_tenth_place_has_its_number_and_the_chosen_one_its_label(visit):
+    page, labels = visit("empty"), [*"7+3" * 15, "end"]
+    script = """([labels, names]) => {
+        const ctx = document.createElement("canvas").getContext("2d"), told = [];
+        const [theme, paint] = [hfAttn.themeOf(document.body), hfAttn.heatmapPaint];
+        const values = labels.map(() => labels.map(() => 0));
+        const o = {rows: labels, cols: labels, rowNames: names, colNames: names, values, most: 1, maxCell: 60,
+            selected: {r: 3, c: 1}};
+        ctx.fillText = text => told.push(text);
+        paint.paint(ctx, theme, paint.layout(ctx, 260, theme, o), o, values, null);
+        return told;
+    }"""
+    names = [f"{label} {96 + place}" for place, label in enumerate(labels)]
+    for given, places in ((names, ["110", "120", "130", "140"]), (None, ["10", "20", "30", "40"])):
+        told = page.evaluate(script, [labels, given])
+        assert [text for text in told if text.isdecimal()] == [*places, "7", *places], "rows begin with the 7"
+        assert told.count("+") == 1
+
+
 def test_hiding_the_first_token_renormalises_the_rest(visit):
     page, row = visit("run"), causal_maps(4)[1, 0][2]
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")

@@ -1,12 +1,13 @@
 """The lens in a browser, with the files of hf_attn.viz.web alone: no server, no Gradio."""
 
 import base64
+import re
 
 import numpy as np
 import pytest
 
 from hf_attn.viz import web
-from tests.support.browser import PATIENCE, listen
+from tests.support.browser import PATIENCE, choose_save, listen
 
 
 def pack(weights):
@@ -300,3 +301,128 @@ def test_no_two_labels_of_a_map_overlap_however_long_and_nothing_scrolls_sideway
     overlaps = page.evaluate(LABELS_OVERLAP, [long, value["query"], value["key"]])
     assert overlaps == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+STROKES = """picture => {
+    const bends = [...new DOMParser().parseFromString(picture, "image/svg+xml").querySelectorAll("path")]
+        .filter(path => /^M\\S+ \\S+C/.test(path.getAttribute("d")));
+    const number = (path, name) => Number(path.getAttribute(name) || 1);
+    return bends.map(path => [number(path, "stroke-width"), number(path, "opacity")]);
+}"""
+DRAW = """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
+    const draw = hfAttn.drawings.get(document.querySelector("canvas[tabindex]"));
+    done(draw(hfAttn.readTheme(document.documentElement)));
+})))"""
+
+
+def drawn_lines(page):
+    """Return [width, opacity] of every line on the page's own picture."""
+    return page.evaluate(STROKES, page.evaluate(DRAW))
+
+
+def figures_in(picture):
+    """Return the weights that are written in a picture, in any order."""
+    return sorted(re.findall(r">(1|0|\.\d\d)</text>", picture))
+
+
+def point_at(page, side, i, of):
+    """Point at the i-th word of a side, as map_lines.js lays out a short map."""
+    box = page.locator("canvas[tabindex]").bounding_box()
+    middle = box["y"] + 26 + (i + 0.5) * (box["height"] - 28) / of
+    page.mouse.move(box["x"] + (20 if side == "query" else box["width"] - 20), middle)
+
+
+def choose_drawing(page, name):
+    page.locator(".hf-one").get_by_role("button", name=name, exact=True).click()
+
+
+def test_lines_are_as_wide_as_their_weights_and_small_ones_are_left_out(lens):
+    value, weights = random_value()
+    page = lens({**value, "key": None})
+    assert drawn_lines(page) == []
+    choose_drawing(page, "Lines")
+    expected = weights[0, 1][weights[0, 1] >= 0.02]
+    assert 0 < len(expected) < weights[0, 1].size, "some are left out, to be told from all"
+    widths, opacities = np.array(sorted(drawn_lines(page))).T
+    assert np.allclose(widths, 10 * np.sort(expected), atol=1e-3)
+    assert np.allclose(opacities, 0.25 + 0.75 * np.sort(expected), atol=1e-3)
+    point_at(page, "query", 3, of=5)
+    row = weights[0, 1, 3]
+    page.wait_for_function("() => !document.querySelector('.hf-tip').hidden")
+    assert np.allclose([width for width, _ in drawn_lines(page)], 10 * np.sort(row[row >= 0.02]), atol=1e-3)
+    assert figures_in(page.evaluate(DRAW)) == sorted(f"{weight:.2f}"[1:] for weight in row if weight >= 0.02)
+    assert page.locator(".hf-tip").inner_text().startswith("w3 reads\n")
+    point_at(page, "key", 1, of=5)
+    page.wait_for_function("() => document.querySelector('.hf-tip').textContent.startsWith('w1 is read')")
+    read = weights[0, 1, :, 1]
+    assert np.allclose([width for width, _ in drawn_lines(page)], 10 * np.sort(read[read >= 0.02]), atol=1e-3)
+
+
+def test_the_cell_stays_chosen_between_map_and_lines_and_keys_say_the_same(lens):
+    value, weights = random_value()
+    page = lens(value)
+    chosen = page.locator(".hf-cell h2")
+    choose_drawing(page, "Lines")
+    assert chosen.text_content() == "w2 reads w0"
+    page.locator("canvas[tabindex]").focus()
+    for key, of_word in (("ArrowDown", weights[0, 1, 3]), ("ArrowRight", weights[0, 1, :, 1])):
+        page.keyboard.press(key)
+        assert len(drawn_lines(page)) == (of_word >= 0.02).sum(), "of the word that the key led to"
+    assert chosen.text_content() == "w3 reads w1"
+    spoken = page.locator(".hf-one .hf-sr[aria-live]").first
+    said = spoken.text_content()
+    point_at(page, "key", 4, of=5)
+    page.mouse.down()
+    page.mouse.up()
+    assert chosen.text_content() == "w3 reads w4", "the query stays"
+    point_at(page, "query", 1, of=5)
+    page.mouse.down()
+    page.mouse.up()
+    assert chosen.text_content().startswith("w1 reads ")
+    choose_drawing(page, "Map")
+    assert chosen.text_content().startswith("w1 reads ")
+    page.evaluate("hfAttn.lens.pick({row: 2, key: 1})")
+    page.locator("canvas[tabindex]").focus()
+    page.keyboard.press("ArrowDown")
+    assert spoken.text_content() == said
+
+
+def test_the_drawing_goes_with_a_link_and_stays_with_another_input(lens):
+    value, _ = random_value()
+    page = lens(value)
+    choose_drawing(page, "Lines")
+    page.evaluate("value => lens.update({...value, id: 2, title: 'another'})", value)
+    assert len(drawn_lines(page)) > 0
+    kept = page.evaluate("lens.state()")
+    other = lens(None)
+    other.evaluate("kept => lens.restore(kept)", kept)
+    other.evaluate("value => lens.update(value)", value)
+    assert len(drawn_lines(other)) > 0
+    pressed = other.locator(".hf-one").get_by_role("group", name="Drawn as").locator("[aria-pressed=true]")
+    assert pressed.text_content() == "Lines"
+    assert drawn_lines(lens(value)) == [], "a page that was loaded anew begins with the map"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_map_has_at_most_twelve_lines_a_query_and_says_so(lens, width):
+    value, _ = random_value(100, 100)
+    weights = np.full((1, 2, 100, 100), 0.01)
+    kind = {**value["kinds"]["encoder"], "maps": pack(weights)}
+    page = lens({**value, "kinds": {"encoder": kind}, "key": None}, width)
+    choose_drawing(page, "Lines")
+    assert len(drawn_lines(page)) == 48 * 12
+    caption = page.locator(".hf-legend canvas").get_attribute("aria-label")
+    assert "at most 12 lines a query; queries 1 to 48 of 100, keys 1 to 48 of 100" in caption
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_saved_picture_has_the_lines(lens):
+    value, weights = random_value()
+    page = lens(value)
+    choose_drawing(page, "Lines")
+    with page.expect_download() as download:
+        choose_save(page.locator(".hf-one"), "SVG")
+    picture = download.value.path().read_text("utf-8")
+    widths = sorted(width for width, _ in page.evaluate(STROKES, picture))
+    assert np.allclose(widths, 10 * np.sort(weights[0, 1][weights[0, 1] >= 0.02]), atol=1e-3)
+    assert "no line below 0.02" in picture

@@ -38,12 +38,14 @@ def copied(page):
     page.get_by_role("button", name="Copy link").click()
     said = page.locator(".hf-link-panel [role=status]")
     expect(said).to_contain_text("Copied")
-    on_top = """el => {
+    on_top = """() => {
+      const el = document.querySelector(".hf-link-panel [role=status]");
       const box = el.getBoundingClientRect();
       const at = n => document.elementFromPoint(box.left + (n / 50) * box.width, box.top + box.height / 3);
       return [...Array(49).keys()].every(n => el.contains(at(n + 1)));
     }"""
-    page.wait_for_function(on_top, arg=said.element_handle())  # no label of the page lies on the panel
+    said.scroll_into_view_if_needed()
+    page.wait_for_function(on_top)  # no label of the page lies on the panel
     link = page.get_by_label("The link").input_value()
     assert link == page.url
     page.locator(".hf-link-panel").get_by_role("button", name="Close").click()

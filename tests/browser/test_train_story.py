@@ -115,6 +115,18 @@ def test_a_trained_copier_s_sentence_question_and_answer_are_measured(page):
     assert not any(row["right"] for row in needed["predictions"])
 
 
+def test_of_a_head_that_reads_the_carry_s_column_it_is_not_said_that_the_answer_stands_there(page):
+    job = train("Addition", steps="2")
+    message = job.to_message(whole=True)
+    truth = message["meta"]["truth"]
+    assert any(2 in row for row in truth)
+    told = []
+    for rows in (truth, [[int(need == 1) for need in row] for row in truth]):
+        seen, _ = tell(page, message | {"meta": message["meta"] | {"truth": rows}})
+        told.append(re.search(r"where the answer(.*?) stands", seen["headline"])[1])
+    assert told == [" or its carry", ""]
+
+
 def test_of_a_run_that_learned_nothing_nothing_is_asked_and_no_work_is_said_to_be_shared(page):
     job = train("Copy", steps="2")
     assert job.evaluation.overall.exact_match < training_job.LEARNED

@@ -230,6 +230,70 @@ def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_s
         expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
 
 
+def test_a_long_answer_is_named_by_its_ends_and_stands_below_in_full_and_its_chips_scroll(
+    chromium, served_app
+):
+    first, second = "9" * 60 + "12", "8" * 61
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-checkpoint input").click()
+        page.get_by_role("option", name="attn-addition-long (bundled)", exact=True).click()
+        page.locator("#try-origin").get_by_text("attn-addition-long").wait_for()
+        fill(page, f"{first}+{second}")
+        total = str(int(first) + int(second))
+        board = page.locator("#try-board")
+        expect(page.locator("h1:visible")).to_contain_text(f"63 digits: {total[:4]}…{total[-4:]}")
+        expect(board.locator(".hf-astext:visible")).to_have_text(f"As text: {total}")
+        chips = board.locator(".hf-steps")
+        assert chips.bounding_box()["height"] <= 180
+        chips.locator("button").last.focus()
+        assert chips.evaluate("chips => chips.scrollTop") > 0
+        expect(board.locator(".hf-answer")).to_have_attribute("tabindex", "0")
+
+
+def test_the_old_answer_fades_until_the_one_asked_for_last_stands_and_after_every_error(chromium, served_app):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        settle(page)
+        board, faded = page.locator("#try-board"), page.locator(".hf-waiting:visible")
+        expect(faded).to_have_count(0)
+        page.locator("#try-strategy label", has_text="nucleus").click()
+        page.locator("#try-board .hf-ends tbody button").first.wait_for()
+        settle(page)
+        for asked_by in ("#try-text", "#try-seed"):
+            held = hold_next(page, "**/queue/join*")
+            page.locator(asked_by).locator("textarea, input").press("Enter")
+            expect(faded).to_have_count(2)
+            expect(board.locator(".hf-try > *").first).to_have_css("opacity", "0.5")
+            held[0].continue_()
+            expect(faded).to_have_count(0)
+        held = hold_next(page, "**/queue/join*")
+        page.locator("#try-write").click()
+        expect(faded).to_have_count(2)
+        fill(page, SUM)
+        expect(board).to_contain_text("999+999 = 1998")
+        expect(faded).to_have_count(0)
+        held[0].continue_()
+        settle(page)
+        expect(board).to_contain_text("999+999 = 1998")
+        fill(page, "12x")
+        expect(page.locator("#try-error [role=alert]")).to_be_visible()
+        expect(faded).to_have_count(0)
+
+
+def test_the_old_answer_stands_again_where_the_server_fails(chromium, served_app):
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(served_app)
+        page.get_by_role("tab", name="Try", exact=True).click()
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        held = hold_next(page, "**/queue/join*")
+        page.locator("#try-write").click()
+        expect(page.locator(".hf-waiting:visible")).to_have_count(2)
+        held[0].fulfill(status=503, json={"detail": "The queue is full."})
+        expect(page.locator(".hf-waiting")).to_have_count(0)
+        expect(page.locator("#try-board .hf-dist .line").first).to_be_visible()
+
+
 def test_a_question_asked_before_the_page_knows_that_the_last_answers_stream_ends_is_answered(
     chromium, served_app
 ):

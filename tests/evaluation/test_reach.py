@@ -144,3 +144,11 @@ def test_the_commands_read_a_long_text_where_the_model_can_reach(place, tmp_path
         assert code == 0 or "12 symbols; this model reads 1 to 5." in " ".join(errors.split())
         if (command, code) == ("generate", 0):
             assert len(rows_of(output)[0]["beams"]) > 1
+
+
+def test_the_shell_prints_the_whole_of_a_long_sum(capsys):
+    first, second = "1" + "0" * 98 + "7", "3" * 99
+    folder = BUNDLED / "attn-addition-long"
+    code, output, _ = in_process(capsys, "generate", folder, f"{first}+{second}")
+    cells = [line.split("│")[2].strip() for line in output.splitlines() if line.startswith("│")]
+    assert (code, "".join(cells)) == (0, str(int(first) + int(second)))

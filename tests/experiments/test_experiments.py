@@ -515,7 +515,7 @@ def test_a_run_that_is_not_right_on_validation_is_made_anew_with_twice_the_steps
     short = dataclasses.replace(reach.recipe_for("both_ends", 3), report_every=3, evaluate_every=3)
     model, seconds, steps = reach.learn_until_right(task, short, 0, runs=3)
     assert steps == 12
-    whole, seconds_of_whole = learn(task, dataclasses.replace(short, steps=12), 0)
+    whole, seconds_of_whole = learn(task, dataclasses.replace(short, steps=12), 2 * reach.ANEW)
     assert seconds > seconds_of_whole / 2
     for weight, other in zip(model.parameters(), whole.parameters(), strict=True):
         assert torch.equal(weight, other)

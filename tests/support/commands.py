@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -44,3 +45,13 @@ def in_process(capsys, *arguments):
             main()
     output, errors = capsys.readouterr()
     return left.value.code or 0, output, errors
+
+
+def run_page(capsys, commands):
+    """Run a page's `hf-attn` commands, a line each, as they stand; give (arguments, output) of each."""
+    for command in commands.splitlines():
+        program, *arguments = shlex.split(command)
+        assert program == "hf-attn"
+        code, output, errors = in_process(capsys, *arguments)
+        assert code == 0, (command, errors)
+        yield arguments, output

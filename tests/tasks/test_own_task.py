@@ -2,7 +2,6 @@
 
 import ast
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from hf_attn.architectures.settings import apply_settings, name_task
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import TASKS, load_task_file
-from tests.support.commands import in_process, rows_of
+from tests.support.commands import in_process, rows_of, run_page
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your_own_task.md").read_text(encoding="utf-8")
@@ -37,11 +36,7 @@ def refused(file, text):
 
 @pytest.mark.long
 def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
-    for command in COMMANDS.splitlines():
-        program, *arguments = shlex.split(command)
-        assert program == "hf-attn"
-        code, output, errors = in_process(capsys, *arguments)
-        assert code == 0, (command, errors)
+    for arguments, output in run_page(capsys, COMMANDS):
         if arguments[0] == "generate":
             assert re.search(r"cab\s.*fde\s.*right", output), "300 steps are enough for letters"
     assert (here / "map.png").stat().st_size > 1000
@@ -180,7 +175,7 @@ def test_the_app_never_runs_a_file():
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
             for name in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "name", None))
         }
-        assert not names & {"load_task_file", "name_task"}, file
+        assert not names & {"load_task_file", "name_task", "load_attention_file"}, file
     with pytest.raises(ValueError, match="There is no task"):
         apply_settings("my_task.py", {})
 

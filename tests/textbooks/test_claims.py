@@ -1,30 +1,32 @@
 """The documents' claims: what is measured, how it is judged, and that the page says so."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
-from hf_attn.cli.sources import NAMES, write_page
+from hf_attn.cli.sources import NAMES, read_rows, write_page
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.textbooks import DOCUMENTS, Chance, Claim, claims_of, measure_claim
 from hf_attn.textbooks.chapter_1 import training as chapter_1_training
 from hf_attn.textbooks.chapter_8.heads import long_examples, open_bundled, queries_and_keys
-from hf_attn.textbooks.claims import CORRECTED, NOT_REPRODUCIBLE, REPRODUCED, verdict_of, write
+from hf_attn.textbooks.claims import CORRECTED, NOT_REPRODUCIBLE, OURS, REPRODUCED, verdict_of, write
 from hf_attn.textbooks.learn_ai_51 import training as learn_ai_51_training
 from hf_attn.textbooks.notebook import printed_numbers
 from tests.support.commands import in_process, rows_of
 
 pytestmark = pytest.mark.long  # all rows are measured once
-PAGE = Path(__file__).parents[2] / "docs" / "sources.md"
+ROOT = Path(__file__).parents[2]
+PAGE, MEASURED = ROOT / "docs" / "sources.md", ROOT / "benchmarks" / "results" / "sources.jsonl"
 # fast claims of each document, and those that need training or a clock
 COUNTS = {
-    "chapter-1": (28, 7),
-    "attention-51": (16, 7),
+    "chapter-1": (30, 10),
+    "attention-51": (17, 7),
     "notebook": (14, 0),
-    "chapter-8": (59, 3),
-    "transformers-1": (27, 5),
+    "chapter-8": (69, 4),
+    "transformers-1": (26, 6),
 }
 
 
@@ -87,6 +89,11 @@ def test_measured_figures_are_written_with_the_printed_digits():
     assert write("0.00", (-1e-9,)) == "0.00"
 
 
+def test_what_no_document_claims_is_measured_and_not_judged():
+    row = measure_claim("chapter-8", Claim("A sentence.", "0.00", lambda: (0.125,), "So it is.", kind=OURS))
+    assert (row.claimed, row.measured, row.verdict) == (None, "0.12", None)
+
+
 def test_a_claim_with_nothing_to_compute_is_not_reproducible():
     row = measure_claim("chapter-8", Claim("A sentence.", "88.2", None, "No data."))
     assert (row.measured, row.verdict) == (None, NOT_REPRODUCIBLE)
@@ -134,6 +141,7 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
         assert row.claim.endswith("."), row
         assert row.why.endswith("."), row
         assert (row.measured is None) <= (row.verdict == NOT_REPRODUCIBLE), row
+        assert (row.kind == OURS) == (row.verdict is None) == (row.claimed is None) == (not row.where), row
     names = [(row.document, row.claim) for row in rows]
     assert len(set(names)) == len(names)
 
@@ -154,23 +162,39 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
         ("chapter-1", "longest period", "60,611", CORRECTED),
         ("chapter-1", "“dimension 256”", "628", CORRECTED),
         ("chapter-1", "dominates", "1.5", CORRECTED),
-        ("chapter-1", "overtakes", "2.5", CORRECTED),
+        ("chapter-1", "the two factors", "3.0 2.0", REPRODUCED),
+        ("chapter-1", "plain RNN's O(nd²)", "2.5", CORRECTED),
+        ("chapter-1", "Against an LSTM", "2.5", None),
+        ("chapter-1", "weight of “it” on cat and mat", "0.17", None),
         ("chapter-1", "Head 1 attends", "0.306", CORRECTED),
-        ("chapter-1", "specific words", "0.09 1.00", CORRECTED),
-        ("attention-51", "Bahdanau's score", "16,448", REPRODUCED),
-        ("attention-51", "Luong's dot", "0 16,384 32,896", REPRODUCED),
-        ("attention-51", "one head of 64", "12,480 12,480 16,640", REPRODUCED),
+        ("chapter-1", "specific words", "0.09 1.00", None),
+        ("attention-51", "Bahdanau's score", "16,448 0 16,384 32,896", None),
+        ("attention-51", "Luong's dot", "0 1 2", REPRODUCED),
+        ("attention-51", "decoder with attention", "2×800 2×10", REPRODUCED),
+        ("attention-51", "be permuted", "0.01 0.00 0.82", CORRECTED),
+        ("attention-51", "one head of 64", "12,480 12,480 16,640", None),
         ("attention-51", "position 49 is not", "0.957 0.348", REPRODUCED),
-        ("attention-51", "“it” to “cat”", "6", CORRECTED),
+        ("attention-51", "from “cat” to “it”", "6", CORRECTED),
         ("notebook", "third one's key", "14.3667", REPRODUCED),
-        ("chapter-8", "by the code printed above", "3.149 5.001 4.374", CORRECTED),
-        ("chapter-8", "by their arithmetic", "0.618 0.803 1.101", REPRODUCED),
-        ("chapter-8", "“I” and “love”", "1.90 1.60 1.80", CORRECTED),
+        ("chapter-8", "by the code printed above", "5.001 4.374", CORRECTED),
+        ("chapter-8", "by their arithmetic", "0.803 1.101", REPRODUCED),
+        ("chapter-8", "“I” and “love”", "1.9 1.6 1.8", REPRODUCED),
         ("chapter-8", "periods of the first", "6.28 628.32 60611.48", CORRECTED),
-        ("chapter-8", "constant token", "0.000000 False True", CORRECTED),
+        ("chapter-8", "constant token", "0.000000 False True", None),
         ("chapter-8", "continuous Hopfield", "True False False", CORRECTED),
         ("chapter-8", "is ∂L/∂z", "1 -2", REPRODUCED),
         ("chapter-8", "torch's for |z|²", "2 4", CORRECTED),
+        ("chapter-8", "batch normalisation", "0.000000 2.1", REPRODUCED),
+        ("chapter-8", "first Transformer", "64", REPRODUCED),
+        ("chapter-8", "BERT-base, GPT-2", "0.11 1.6 0.22 175", CORRECTED),
+        ("chapter-8", "18 to 36 layers", "26 42 46", CORRECTED),
+        ("chapter-8", "26, 42 and 46 layers", "2.6 9.2 27.2", None),
+        ("chapter-8", "310 + 98", "408", REPRODUCED),
+        ("chapter-8", "what it reads", "False False", CORRECTED),
+        ("chapter-8", "Performer is O(n log n)", "1.00", REPRODUCED),
+        ("chapter-8", "Reformer is O(n log n)", "1.00", REPRODUCED),
+        ("chapter-8", "sixth epoch", None, NOT_REPRODUCIBLE),
+        ("chapter-8", "greatest I(X; Y)", None, NOT_REPRODUCIBLE),
         ("chapter-8", "GLUE", None, NOT_REPRODUCIBLE),
         ("chapter-8", "Quantum", None, NOT_REPRODUCIBLE),
         ("chapter-8", "curvature", None, NOT_REPRODUCIBLE),
@@ -178,7 +202,7 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
             "transformers-1",
             "nn.MultiheadAttention: outputs",
             "0.000000 0.000000 0.000000 0.000000",
-            REPRODUCED,
+            None,
         ),
         ("transformers-1", "average_attn_weights", "False True", CORRECTED),
         ("transformers-1", "index i", "255", CORRECTED),
@@ -215,7 +239,7 @@ def test_the_demonstration_s_lowest_weight_hardly_ever_comes_out(rows):
         ("rank of at most", CORRECTED),
         ("its first singular values", CORRECTED),
         ("Low frequencies hold", CORRECTED),
-        ("is in its low frequencies", CORRECTED),
+        ("is in its low frequencies", None),
         ("Deep layers compress", REPRODUCED),
         ("trained heads", CORRECTED),
         ("kernel is asymmetric", REPRODUCED),
@@ -264,10 +288,13 @@ def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(row
         ("attention-51", "Sorting 8 numbers", CORRECTED),
         ("attention-51", "what of token accuracy is lost", CORRECTED),
         ("attention-51", "bottleneck", CORRECTED),
-        ("chapter-8", "Copying 20 symbols", CORRECTED),
-        ("chapter-8", "Parsing one assignment", CORRECTED),
+        ("chapter-1", "longer than training", CORRECTED),
+        ("chapter-1", "Below n = 512", CORRECTED),
+        ("chapter-8", "Masking prevents leakage", REPRODUCED),
+        ("chapter-8", "copies of 20 symbols", None),
+        ("transformers-1", "generalise to longer", CORRECTED),
         ("transformers-1", "bag of words", REPRODUCED),
-        ("transformers-1", "By the clock", REPRODUCED),
+        ("transformers-1", "By the clock", None),
     ],
 )
 def test_what_was_found_by_training_is_what_is_measured(document, words, verdict):
@@ -289,7 +316,54 @@ def test_the_documents_own_trainings_follow_from_their_seeds():
 
 
 def test_the_page_is_what_the_command_writes(rows):
-    assert PAGE.read_text(encoding="utf-8") == write_page(rows), "run `make sources`"
+    assert PAGE.read_text(encoding="utf-8") == write_page(rows, read_rows(MEASURED)), "run `make sources`"
+
+
+def test_the_rows_that_take_minutes_are_those_of_the_claims_there_are():
+    kept = [(row["document"], row["claim"], row["kind"], row["where"]) for row in read_rows(MEASURED)]
+    claims = ((name, claim) for name in DOCUMENTS for claim in claims_of(name) if claim.is_full)
+    named = [(name, claim.claim, claim.kind, claim.where) for name, claim in claims]
+    assert sorted(kept) == sorted(named), "run `make sources-full`"
+
+
+def change_row(**cells):
+    """The first row of those that take minutes, with other cells."""
+    return json.dumps({**json.loads(MEASURED.read_text("utf-8").splitlines()[0]), **cells})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{}",
+        "3",
+        '{"is_full": true}',
+        "not JSON",
+        "[" * 200_000,
+        *(change_row(**{name: value}) for name, value in (
+            ("why", None), ("claimed", 3.5), ("verdict", ["x"]), ("verdict", "wonderful"), ("why", "\ud800"),
+            ("claim", "two\nlines"), ("document", "chapter-9"), ("date", None), ("is_full", False),
+        )),
+    ],
+)  # fmt: skip
+def test_rows_that_are_none_are_refused_in_a_sentence(capsys, tmp_path, line):
+    (tmp_path / "rows.jsonl").write_text(f"{line}\n")
+    given = ("--measured", tmp_path / "rows.jsonl", "--output", tmp_path / "page.md")
+    code, _, errors = in_process(capsys, "sources", "notebook", *given)
+    assert code == 2
+    assert "give what `hf-attn sources --full --json` printed" in errors
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_measured(capsys, tmp_path):
+    (tmp_path / "folder.md").mkdir()
+    for output in (tmp_path / "folder.md", tmp_path / "nowhere" / "page.md"):
+        code, _, errors = in_process(capsys, "sources", "notebook", "--output", output)
+        assert code == 2
+        assert "in a folder that is there" in errors
+    code, _, errors = in_process(capsys, "sources", "notebook", "--json", "--output", tmp_path / "page.md")
+    assert code == 2
+    assert "leave --json out" in errors
 
 
 def test_the_command_prints_a_json_line_for_each_claim_of_a_document(capsys):
@@ -298,7 +372,8 @@ def test_the_command_prints_a_json_line_for_each_claim_of_a_document(capsys):
     assert code == 0
     assert len(printed) == COUNTS["notebook"][0]
     for row in printed:
-        assert list(row) == ["event", "document", "claim", "claimed", "measured", "verdict", "why"]
+        named = ["document", "claim", "kind", "where", "claimed", "measured", "verdict", "why", "is_full"]
+        assert list(row) == ["event", *named, "date", "hardware"]
         assert (row["event"], row["document"]) == ("claim", "notebook")
         assert row["verdict"] in (REPRODUCED, CORRECTED, NOT_REPRODUCIBLE)
 
@@ -320,7 +395,7 @@ def test_an_unknown_document_is_refused_with_the_list_of_those_there_are(capsys)
 def test_a_page_that_is_not_markdown_is_refused(capsys, tmp_path):
     code, _, errors = in_process(capsys, "sources", "notebook", "--output", tmp_path / "page.html")
     assert code == 2
-    assert "must end in .md" in errors
+    assert "must be a file that ends in .md" in errors
 
 
 def test_the_command_writes_a_page_of_one_document(capsys, tmp_path):

@@ -184,7 +184,7 @@ const mapPanel = (host, onCell, onUnfold) => {
     unfold.setAttribute("aria-expanded", String(isOpen));
   };
   unfolded(false);
-  return { update, explain, unfolded };
+  return { update, explain, unfolded, lines: map.lines, drawLines: map.drawLines };
 };
 
 const attention_board = (element, trigger) => {
@@ -239,11 +239,13 @@ const attention_board = (element, trigger) => {
     if (cell.row === at.row && cell.column === at.column) explain(cell);
   };
   /** A cell of a link's; Python explains it, and has its map by then. */
-  const restore = ({ row, column, unfolded = false }) => {
+  const restore = ({ row, column, unfolded = false, lines = false }) => {
     unfold(Boolean(unfolded));
+    map.drawLines(Boolean(lines));
     choose({ row, column, head: null });
   };
-  return { update, receive, state: () => ({ row: at.row, column: at.column, unfolded: isOpen }), restore };
+  const state = () => ({ row: at.row, column: at.column, unfolded: isOpen, lines: map.lines() });
+  return { update, receive, state, restore };
 };
 
 export { attention_board };

@@ -177,13 +177,13 @@ def tell_needed(state: ExploreState, counts: HeadCounts, place: Place) -> list[P
         return [("b", f"Without {head},"), f" {lost}"]
     if before == after:
         return [("b", f"Without {head},"), f" {lost} This input keeps its answer."]
-    after = formatting.shorten(after or "nothing", LONGEST)
+    after = formatting.shorten_middle(after or "nothing", LONGEST)
     if state.shown["predicts"]:
         turns = f"the next word is {after}, not {before},"
     elif state.shown["is_class"]:
         turns = f"it says {after} instead of {before},"
     else:
-        turns = f"{formatting.shorten(state.text, LONGEST)} becomes {after}"
+        turns = f"{formatting.shorten_middle(state.text, LONGEST)} becomes {after}"
     return [("b", f"Without {head}, {turns}"), f" and {lost}"]
 
 

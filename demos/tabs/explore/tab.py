@@ -46,7 +46,7 @@ WRITTEN_ON = 20  # tokens
 TO_TOP = "(...given) => (scrollTo(0, 0), given)"
 FORCE = "() => hfAttn.forceAnswer()"
 LONGEST_NAME = 26  # characters of a model on the closed menu
-WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
+WAITING = "on => hfAttn.lens.wait(on)"
 
 
 class PickEvent(Event):

@@ -289,8 +289,8 @@ def choose_model(values: dict) -> dict:
 
 def choose_task(label: str) -> dict:
     """Another task: its file, columns, models and sizes, and what the first of its recipes says."""
-    name, _, title, sizes, first = task_choices()[label]
-    task = build_task(name)
+    name, option, title, sizes, first = task_choices()[label]
+    task = build_task(name, **({} if option is None else {option: first}))
     model, known = task.recipe.architecture, architectures_of(task.kind)
     example = "a validation one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field

@@ -42,6 +42,10 @@ const isNeeded = ({ whole, left, examples }) => Math.round((whole - left) * exam
 const learns = (/** @type {TrainView} */ { validation }, value) =>
   value < Math.max(0.1, (validation[0]?.[1] ?? 0) + NEEDED) ? "still guessing." : "it is learning.";
 
+/** What the rings mark: of a sum the place of its carry, too. */
+const ringed = (/** @type {Partial<Board.TrainMeta>} */ { truth }) =>
+  `where the answer${truth.some(row => row.includes(2)) ? " or its carry" : ""} stands`;
+
 /** The weight that lies on the rings of the shown map; null where there are none, or no map. */
 const onRings = (/** @type {TrainView} */ { meta, map }) => (meta.truth && map ? onKnown(map, meta.truth) : null);
 
@@ -86,11 +90,11 @@ const atStep = (/** @type {TrainView} */ view) => {
     const how = value >= GOOD ? "nearly all is right." : learns(view, value);
     return [begin, ["b", how], ` ${words}; the loss is ${number(measuredAt(loss, step) ?? NaN, 3)}.`];
   }
-  const lies = `${share(weight)} of the weight of ${headName(view)} lies where the answer stands`;
+  const lies = `${share(weight)} of the weight of ${headName(view)} lies ${ringed(meta)}`;
   if (weight >= MOST) {
     const forms = isDiagonal(meta.truth)
       ? `the diagonal ${value >= GOOD ? "stands" : "is forming"}.`
-      : "it looks where the answer stands.";
+      : `it looks ${ringed(meta)}.`;
     return [begin, ["b", forms], ` ${lies}; ${words}.`];
   }
   const how = value >= GOOD ? "nearly all is right." : learns(view, value);
@@ -102,15 +106,15 @@ const whereItLooks = (/** @type {TrainView} */ view) => {
   const weight = onRings(view);
   if (view.meta.heads === 0) return "It has no attention: there is no map to look at.";
   if (weight === null) return "";
-  if (weight >= EXACTLY) return "It looks exactly where the answer stands.";
-  if (weight >= MOST)
-    return `It looks mostly where the answer stands: ${share(weight)} of the weight of ${headName(view)}.`;
+  const stands = ringed(view.meta);
+  if (weight >= EXACTLY) return `It looks exactly ${stands}.`;
+  if (weight >= MOST) return `It looks mostly ${stands}: ${share(weight)} of the weight of ${headName(view)}.`;
   const best = bestHead(view);
   if (best.weight >= MOST)
-    return `${share(weight)} of the weight of ${headName(view)} lies where the answer stands; ${headName({ ...view, ...best })} has ${share(best.weight)}.`;
+    return `${share(weight)} of the weight of ${headName(view)} lies ${stands}; ${headName({ ...view, ...best })} has ${share(best.weight)}.`;
   if (view.state.heldOut?.share >= GOOD && view.meta.heads * view.meta.layers.length > 1)
-    return "No single head looks where the answer stands: here the heads share the work.";
-  return `${share(weight)} of the weight of ${headName(view)} lies where the answer stands; even guessing gives ${share(evenShare(view.meta))}.`;
+    return `No single head looks ${stands}: here the heads share the work.`;
+  return `${share(weight)} of the weight of ${headName(view)} lies ${stands}; even guessing gives ${share(evenShare(view.meta))}.`;
 };
 
 /** @returns {Part[]} */

@@ -10,19 +10,22 @@ from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.beam_search import BeamSearch
 from hf_attn.generation.generate import Choice, Generation, choices_of
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.long_inputs import WINDOWS
 from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.synthetic.parsing import read_prefix
 
 from ...session.catalog import LoadedModel
 from ...session.model_input import known_alignment
-from ...ui import boards
+from ...ui import boards, formatting
 
 SENT = 160  # symbols of a distribution that are sent one by one; every task's own vocabulary is smaller
 TEMPERATURES = tuple(step / 10 for step in range(21))  # of the slider; what is not sent is summed for each
 DROPPED = 2  # of a step's dropped symbols, so many are drawn in the beam tree
 BRANCHES = 24  # beams that died out, whose maps are sent, as long as these have so many weights together
 BRANCH_WEIGHTS = 400_000
+MAP_WEIGHTS = 2**20  # of the maps of all answers to one input, 3 MB; of longer ones a window is sent
+LONGEST_SAID = 40  # characters of an answer in a sentence
 CHECKS = {
     "addition": "right: {source} = {answer}, checked by Python's integers",
     "arithmetic": "right: {answer}, checked by Python's integers",
@@ -55,7 +58,8 @@ def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
     verdict, answer = task.verify(source, prediction), task.answer(source)
     if verdict.correct is None:
         return verdict, {"correct": None, "check": UNKNOWN[task.kind], "text": prediction}
-    words = CHECKS.get(task.name, RIGHT[task.kind]).format(source=source, answer=answer)
+    named = {"source": source, "answer": formatting.shorten_middle(answer, LONGEST_SAID)}
+    words = CHECKS.get(task.name, RIGHT[task.kind]).format(**named)
     return verdict, {"correct": verdict.correct, "check": words, "answer": answer, "text": prediction}
 
 
@@ -93,6 +97,7 @@ class AnswerView:
 
     def __init__(self, opened: LoadedModel, source: str):
         self.opened, self.source = opened, source
+        self.map_weights = MAP_WEIGHTS  # of one answer's map
         self.names_classes = opened.kind == CLASSES
         self.distributions = Distributions(self._name)
 
@@ -113,17 +118,18 @@ class AnswerView:
             wrong[: len(symbols)] = boards.wrong_symbols(symbols, verdict)
             if not verdict.correct and not any(wrong):
                 wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
+        sure = [float(choice.probabilities[choice.token]) for choice in choices]
+        first = wrong.index(True) if any(wrong) else sure.index(min(sure, default=0)) if sure else 0
         value = {
             **said,
             "written": [
-                {"token": label, "probability": float(choice.probabilities[choice.token])}
-                for label, choice in zip(labels, choices, strict=True)
+                {"token": label, "probability": share} for label, share in zip(labels, sure, strict=True)
             ],
             "wrong": wrong,
             "steps": [self.distributions.add(choice.probabilities) for choice in choices],
             "log_probability": score,
             "per_token": score / max(1, len(ids)),
-            "map": self.show_map(ids if opened.model.can_generate() else []),
+            "map": self.show_map(ids if opened.model.can_generate() else [], first),
         }
         if opened.kind == TEXT:
             value["passage"] = {"prompt": f"{self.source}{task.gap}", "text": opened.read_text(ids)}
@@ -136,6 +142,7 @@ class AnswerView:
 
     def show_beams(self, found: BeamSearch) -> dict:
         """The best answer, with the others and the tree of all beams."""
+        self.map_weights = MAP_WEIGHTS // len(found.answers)
         answers = [
             self.show_answer(answer.ids, choices_of(found, answer.node), answer.log_probability)
             for answer in found.answers
@@ -178,8 +185,11 @@ class AnswerView:
             maps.append(shown)
         return maps
 
-    def show_map(self, written: list[int]) -> dict:
-        """Who reads what while the answer is written, with the known answer where there is one."""
+    def show_map(self, written: list[int], step: int = 0) -> dict:
+        """Who reads what while the answer is written, with the known answer where there is one.
+
+        Of a map that is too long to be sent, a window around what is read at this step.
+        """
         opened = self.opened
         maps = attention_maps(opened.model, opened.encode(self.source), written or None)
         answering = maps.relabel(opened.labels).answering
@@ -188,16 +198,37 @@ class AnswerView:
         rows, cols = list(answering.rows), list(answering.columns)
         allowed = build_attention_mask(answering.kind, len(rows), len(cols))
         kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
-        return {
-            "kind": kind,
-            "title": MAP_TITLES[kind],
-            "maps": boards.encode_maps(answering.weights),
-            "shape": list(answering.weights.shape),
+        weights, truth = answering.weights, answering.align(known_alignment(opened, self.source, written))
+        shown = {"kind": kind, "title": MAP_TITLES[kind]}
+        window = self._choose_window(weights) if kind == "cross" else None
+        if window is not None:
+            middle = (step, int(weights[-1, :, step].mean(0).argmax()))
+            starts = [
+                max(0, min(at - window // 2, len(side) - window))
+                for at, side in zip(middle, (rows, cols), strict=True)
+            ]
+            ys, xs = (slice(start, start + window) for start in starts)
+            rows, cols, weights = rows[ys], cols[xs], weights[:, :, ys, xs]
+            truth = truth and [row[xs] for row in truth[ys]]
+            shown["from"] = starts
+            ends = (
+                f"{formatting.count(at + 1)} to {formatting.count(at + len(side))}"
+                for at, side in zip(starts, (rows, cols), strict=True)
+            )
+            shown["title"] += ": symbols {} of the answer, {} of the input; Explore shows all".format(*ends)
+        return shown | {
+            "maps": boards.encode_maps(weights),
+            "shape": list(weights.shape),
             "rows": rows,
             "cols": cols,
-            "truth": answering.align(known_alignment(opened, self.source, written)),
+            "truth": truth,
             "allowed": allowed.tolist() if kind == "decoder" else None,
         }
+
+    def _choose_window(self, weights: torch.Tensor) -> int | None:
+        """The largest window that may be sent; None where the whole map may be."""
+        fits = (size for size in (None, *WINDOWS) if weights[:, :, :size, :size].numel() <= self.map_weights)
+        return next(fits, WINDOWS[-1])
 
     def show_removal(self) -> dict:
         """What the named class loses with each word."""

@@ -7,7 +7,7 @@ import gradio as gr
 
 from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, list_parameters
-from hf_attn.tasks.base import CLASSES, SEQUENCE
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
@@ -16,14 +16,19 @@ from ...session.page import LAST_NOW, LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import answer_snippet
 from ...ui import boards, formatting, notices
-from .answer_view import AnswerView
+from .answer_view import LONGEST_SAID, AnswerView
 from .challenge import build_challenge, remember, show_tried, take_broken, take_hard_input
 
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
 BEGIN: list[notices.Part] = ["Choose a model, write an input, and press Write."]
+# The board and the sentence fade.
+WAITING = """on => document.querySelectorAll('#try-board .hf-try, .hf-lead:has(#try-origin)').forEach(
+part => {
+  part.classList.toggle('hf-waiting', on);
+  part.ariaBusy = on;
+})"""
 CERTAIN = 0.995  # from here on a probability is shown as 100 %
-LONGEST_SAID = 40  # characters of an answer in the sentence
 DRAWS = 5  # answers that are drawn with seeds that follow one another
 
 
@@ -71,6 +76,8 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
     else:
         how = settings | {"max_new_tokens": opened.most_own(len(ids))}
         first = generate_answer(opened.model, asked, strategy, **how)
+        if STRATEGIES[strategy].samples:
+            board.map_weights //= DRAWS
         value = board.show_beams(first.beams) if first.beams else board.show_generation(first)
         if STRATEGIES[strategy].samples:
             seeds = [(settings["seed"] + turn) % (LARGEST_SEED + 1) for turn in range(DRAWS)]
@@ -91,7 +98,8 @@ def tell_answer(value: dict, kind: str) -> list[notices.Part]:
     if kind == CLASSES:
         return tell_class(value["written"][0], value["removal"])
     text = value.get("text") or " ".join(one["token"] for one in value["written"])
-    written = ("code", formatting.shorten(text, LONGEST_SAID))
+    cut = formatting.shorten if kind == TEXT else formatting.shorten_middle
+    written = ("code", cut(text, LONGEST_SAID))
     if lowest is None:
         return ["The model writes nothing."]
     told = ["The model writes ", written, *notices.VERDICTS[value["correct"]], "."]
@@ -218,7 +226,7 @@ def build(page: Page) -> None:
     board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
     more = {"board": board, "wrong": wrong, "write": write_button, "again": again} | challenge
     others = (challenge["hard"], challenge["broken"])
-    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more, others=others)
+    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more, WAITING, others)
     events.wire_input()
     asked, text = {"checkpoint": parts["checkpoint"]}, {"text": parts["text"]}
     events.wire(page.connect(others[0].click, take_hard_input, asked, text, **NOW).then)

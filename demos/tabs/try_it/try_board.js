@@ -39,8 +39,8 @@ const answerMap = (host, onStep) => {
     onSelect: cell => {
       key = cell?.c ?? null;
       isLet = !cell;
-      row = cell?.r ?? row;
-      if (cell && reads()) onStep(cell.r);
+      row = cell ? cell.r + before() : row;
+      if (cell && reads()) onStep(row);
       else show();
     },
   });
@@ -54,13 +54,15 @@ const answerMap = (host, onStep) => {
   let key = null; // the cell's column that was chosen; without one, the row's largest weight
   let isLet = false; // the reader let go of the cell
   const reads = () => shownMap.kind !== "encoder";
+  const before = () => shownMap.from?.[0] ?? 0; // steps before the window of a long map
   const pick = patch => {
     Object.assign(at, patch);
     show();
   };
   const selected = values => {
-    if (isLet || row >= values.length || (key === null && !reads())) return null;
-    return { r: row, c: key !== null && key < values[0].length ? key : strongest(values[row]) };
+    const r = row - before();
+    if (isLet || !values[r] || (key === null && !reads())) return null;
+    return { r, c: key !== null && key < values[0].length ? key : strongest(values[r]) };
   };
   const show = () => {
     panel.section.hidden = !shownMap;
@@ -77,10 +79,10 @@ const answerMap = (host, onStep) => {
       at.layer,
     );
     heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-    const { rows, cols, truth, allowed, title } = shownMap;
+    const { rows, cols, truth, allowed, title, from } = shownMap;
     const name = `${title}, layer ${at.layer + 1}, ${at.head ? `head ${at.head}` : "mean of the heads"}`;
     const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-    map.update({ rows, cols, values, truth, allowed, selected: selected(values), name });
+    map.update({ rows, cols, values, truth, allowed, from, selected: selected(values), name });
   };
   const update = (/** @type {State} */ { view, step }) => {
     if (view?.map !== shownMap) {
@@ -97,7 +99,7 @@ const answerMap = (host, onStep) => {
     show();
   };
   /** Layer, head and cell, for a link; what the map does not have stays as it is. */
-  const state = () => ({ ...at, row, key, isLet });
+  const state = () => ({ ...at, row, key, isLet, lines: map.lines() });
   const restore = kept => {
     if (!maps) return;
     if (isPlace(kept.layer, maps)) at.layer = kept.layer;
@@ -105,6 +107,7 @@ const answerMap = (host, onStep) => {
     if (kept.key === null || isPlace(kept.key, maps[0][0][0])) key = kept.key;
     if (!reads() && isPlace(kept.row, maps[0][0])) row = kept.row;
     isLet = kept.isLet === true;
+    map.drawLines(kept.lines === true);
     show();
   };
   return { update, section: panel.section, state, restore };
@@ -112,7 +115,7 @@ const answerMap = (host, onStep) => {
 
 /** The map of a branch: what a longer answer on the same way reads, up to the branch's last symbol. */
 const cutMap = (/** @type {ShownMap} */ map, /** @type {Board.WrittenSymbol[]} */ written) => {
-  if (!map?.kind) return { kind: null, left: !map };
+  if (!map?.kind || map.from) return { kind: null, left: !map || Boolean(map.from) };
   const weights = unpack(map.maps, map.shape);
   const [long, rows] = [map.rows.length, written.length];
   const cols = map.kind === "decoder" ? map.cols.length - (long - rows) : map.cols.length;

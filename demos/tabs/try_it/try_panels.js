@@ -10,6 +10,8 @@ import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { beamTree } from "./beam_tree.js";
 import { distribution } from "./distribution.js";
 
+const LONG = 40; // symbols of an answer, from where on it stands there as a text, too
+
 /** @import {State, View} from "./try_board.js" */
 
 const verdict = () => {
@@ -39,6 +41,7 @@ const answer = host => {
   const written = el("div", "hf-answer");
   const treeHost = el("div");
   const text = el("p", "hf-mono hf-astext");
+  const whole = el("p", "hf-mono hf-astext");
   const tree = parseTree(treeHost);
   const showText = () => {
     text.hidden = !text.hidden;
@@ -50,7 +53,7 @@ const answer = host => {
   asText.dataset.opens = "text";
   text.hidden = true;
   panel.header.append(said.element);
-  panel.body.append(written, treeHost, text);
+  panel.body.append(written, whole, treeHost, text);
   takeAway(panel, { picture: tree, file: () => "tree" });
   panel.footer.append(el("div", "hf-take", asText));
 
@@ -77,6 +80,10 @@ const answer = host => {
     tree.update(view?.tree || null);
     text.textContent = view?.text ?? (view?.written || []).map(w => w.token).join(" ");
     if (!hasTree) text.hidden = true;
+    const isLong = view?.written.length > LONG;
+    whole.hidden = hasTree || !view?.text || !(value.order || isLong);
+    for (const part of [written, whole]) part.tabIndex = isLong ? 0 : -1; // they scroll
+    whole.textContent = `As text: ${view?.text ?? ""}`;
   };
   return { update };
 };
@@ -146,6 +153,8 @@ const steps = (host, onStep, onRewrite) => {
     chips.hidden = Boolean(value?.removal); // one step, and it stands beside
     chips.replaceChildren(...written.map((w, i) => chip(w, i, view.wrong?.[i], i === step)));
     if (focused >= 0) childrenOf(chips)[focused]?.focus();
+    const at = childrenOf(chips)[step]; // many chips scroll by themselves, the page stays
+    if (at) chips.scrollTop = at.offsetTop - chips.offsetTop - chips.clientHeight / 2;
     const from = value?.distributions?.[view.steps?.[step]];
     dist.hidden = panel.footer.hidden = !from;
     if (from) {

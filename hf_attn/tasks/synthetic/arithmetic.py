@@ -89,7 +89,11 @@ class Arithmetic(Task):
     is_reversed = True
     longest_size = MOST_DIGITS
     longest_text = MOST_TERMS * (MOST_DIGITS + 1)
-    sizes = (SizeChoice("digits", "Digits", (3, 5, 10, 20), 10),)
+    sizes = (
+        SizeChoice("digits", "Digits", (3, 5, 10, 20), 10),
+        SizeChoice("terms", "Numbers", (3, 4, 5), 3, "Long sums of 3 to 5"),
+        SizeChoice("operation", "Operation", ("subtract", "multiply"), "subtract", "Long minus or times"),
+    )
     symbols = (*"0123456789", *(sign for sign, _ in OPERATIONS.values()))
     run_symbols = tuple("0123456789")
     recipes: ClassVar[Mapping[str, Recipe]] = {"product": REACHING}

@@ -9,7 +9,7 @@ from functools import cache
 from hf_attn.analysis.head_roles import HeadRoles, measure_head_roles
 from hf_attn.interpret.read_head import read_head
 from hf_attn.textbooks.chapter_8.heads import open_bundled
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import OURS, Claim, Measured
 
 EXAMPLES = 20
 COMFORTABLE = "the cat sat on the mat because it was comfortable . the comfortable"
@@ -50,45 +50,42 @@ def weight_on(text: str, reader: str, read: str) -> float:
     return float(found.weights[query, words.index(read)])
 
 
-def pronouns() -> Measured:
-    return weight_on(COMFORTABLE, "it", "mat"), weight_on(
-        COMFORTABLE.replace("comfortable", "tired"), "it", "cat"
-    )
-
-
 def deciding_words() -> Measured:
     return weight_on(COMFORTABLE, "comfortable", "mat"), weight_on(TIRED, "tired", "cat")
 
 
 CLAIMS = (
     Claim(
-        "A head attends to specific words, trained or not: most of any head's weight on the known "
+        "A head attends to specific words, untrained and trained: most of any head's weight on the known "
         "answer, copier untrained, trained.",
         "≥0.80 ≥0.80",
         lambda: best_heads("attn-copy", "cross", "alignment"),
         "A map over untrained weights means nothing, whatever its highest cell is.",
+        kind=OURS,
     ),
     Claim(
-        "A head attends to adjacent words, trained or not: most of any on the one before, over even "
+        "A head attends to adjacent words, untrained and trained: most of any on the one before, over even "
         "attention's, sorter's decoder.",
         ">2.00 >2.00",
         neighbours,
         "Only training makes such a head.",
+        kind=OURS,
     ),
     Claim(
-        "A head attends to all words alike, trained or not: highest entropy of any as a share of ln n, "
-        "copier's cross-attention.",
+        "A head attends to all words alike, untrained and trained: highest entropy of any as a share of ln "
+        "n, copier's cross-attention.",
         "≥0.80 ≥0.80",
         lambda: best_heads("attn-copy", "cross", "entropy"),
         "Untrained heads all do; of the trained none does, where a single word is the answer.",
+        kind=OURS,
     ),
     Claim(
-        "“The cat sat on the mat because it was comfortable”, “… tired”: “it” looks at the noun that is "
-        "meant; weight on mat, on cat.",
-        "≥0.50 ≥0.50",
-        pronouns,
-        "A causal model reads “it” before the word that tells: in both it looks alike (attn-sentences, its "
-        "best head).",
+        "“The cat sat on the mat because it was comfortable”: the weight of “it” on cat and mat together.",
+        ">0.50",
+        lambda: (sum(weight_on(COMFORTABLE, "it", noun) for noun in ("cat", "mat")),),
+        "attn-sentences, the head that chooses best: a causal model, which reads “it” before the word that "
+        "tells.",
+        kind=OURS,
     ),
     Claim(
         "The same noun, once the word that tells has come: “… . the comfortable”, “… . the tired”; weight on "
@@ -96,5 +93,6 @@ CLAIMS = (
         "≥0.50 ≥0.50",
         deciding_words,
         "What decides is on the map where it is needed, of a pair of nouns that training never had.",
+        kind=OURS,
     ),
 )

@@ -15,7 +15,7 @@ from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, load_checkpoint
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.batch import IGNORED
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import OURS, STATED, Claim, Measured
 
 VIEWED = {"attn-copy": "cross", "attn-parser": "encoder", "bahdanau-reverse": "cross"}
 LONG, EXAMPLES, DRAWN = 20, 20, 400  # tokens of a source, examples, and held-out ones they are looked for in
@@ -121,18 +121,21 @@ CLAIMS = (
         lambda: deep("rank_share"),
         "Trained to find one token among many, a map needs a direction a token; counted are singular "
         "values above 1 % of the largest.",
+        where="views of attention",
     ),
     Claim(
         "At least .9 of a map's energy lies in its first singular values: the largest tenth, same maps.",
         "≥0.90 ≥0.90 ≥0.90",
         lambda: deep("first_tenth"),
         "That holds for uniform attention, whose rank is 1; the more a head distinguishes tokens, the less.",
+        where="views of attention",
     ),
     Claim(
         "Low frequencies hold over 80 % of a map: those below half the highest, same maps.",
         ">0.80 >0.80 >0.80",
         lambda: deep("low_frequencies"),
         "A sharp map has steep edges; an exact diagonal has half its energy there.",
+        where="views of attention",
     ),
     Claim(
         "What a map says is in its low frequencies: their share in these trained maps, less that in the "
@@ -140,24 +143,31 @@ CLAIMS = (
         ">0.00 >0.00 >0.00",
         lambda: learned("low_frequencies"),
         "Untrained maps are nearly even, and evenness is the lowest frequency: learning moves away from it.",
+        kind=OURS,
     ),
     Claim(
         "Deep layers compress: effective rank of the parser's last encoder layer over that of its first.",
         "<1.00",
         lambda: (view("attn-parser", "effective_rank") / view("attn-parser", "effective_rank", layer=0),),
         "The direction holds, the size does not: see the rank above.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Softmax maximises the entropy: that of the trained heads as a share of the highest, same maps.",
         "1.00 1.00 1.00",
         lambda: deep("entropy"),
         "Trained heads choose, and a choice is what lowers entropy.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Attention's kernel is asymmetric: ‖S − Sᵀ‖ / ‖S + Sᵀ‖ of the trained parser's scores S = Q Kᵀ.",
         ">0.10",
         asymmetry,
         "Queries and keys are two maps of the same states; 0 would be symmetric, 1 as far from it as can be.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Attention minimises an energy: trained queries whose Hopfield energy rises in an update, and what "
@@ -166,5 +176,7 @@ CLAIMS = (
         energy,
         "With keys for values every update lowers it (Ramsauer et al. 2020), but one update is not the "
         "minimum.",
+        where="views of attention",
+        kind=STATED,
     ),
 )

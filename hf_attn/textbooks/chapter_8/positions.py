@@ -6,7 +6,7 @@ import torch
 
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference
+from hf_attn.textbooks.claims import STATED, Claim, Measured, count_parameters, difference
 
 LENGTH, FAR = 8, 100
 RELATIVE = ("relative", "t5", "t5_clipped", "alibi")
@@ -60,17 +60,23 @@ CLAIMS = (
         "<1e-6 <1e-6 <1e-6 <1e-6",
         shifted,
         "Each is looked up by j − i.",
+        where="relative positions",
+        kind=STATED,
     ),
     Claim(
         "A clipped bias for distances from −k to k is in ℝ^(2k + 1): numbers at k = 16.",
         "33",
         clipped,
         "One for each distance; a head has its own.",
+        where="relative positions",
+        kind=STATED,
     ),
     Claim(
         "Interpolated positions at twice the trained length: distance from the printed formula, α = 1/2.",
         "<1e-6",
         interpolated,
         "Chen et al. 2023 rescale rotary indices; of a learned table it holds as well.",
+        where="learned positions",
+        kind=STATED,
     ),
 )

@@ -10,10 +10,15 @@ from hf_attn.models.position_base import build_inverse_frequencies, build_sinuso
 from hf_attn.models.position_rotary import rotate
 from hf_attn.textbooks.chapter_8.examples import EMBEDDINGS, similarity
 from hf_attn.textbooks.chapter_8.positions import build_positions
-from hf_attn.textbooks.claims import Claim, Measured, difference, flat
+from hf_attn.textbooks.claims import OURS, STATED, Claim, Measured, difference, flat
 
 WIDTH = 512
 PAIRS = (0, 128, 255)  # whose periods are printed
+
+
+def frequencies() -> torch.Tensor:
+    """The model's own ω_i of the printed pairs, [3]."""
+    return build_inverse_frequencies(WIDTH, 10000.0).double()[list(PAIRS)]
 
 
 def shifted_products() -> Measured:
@@ -151,13 +156,20 @@ def gradient_by_torch() -> Measured:
 NO_LIMIT = "Named without a definition that could be computed: "
 CLAIMS = (
     Claim(
-        "Attention is a normalised asymmetric kernel exp(q·k/√d).", "<1e-5", kernel, "Softmax written out."
+        "Attention is a normalised asymmetric kernel exp(q·k/√d).",
+        "<1e-5",
+        kernel,
+        "Softmax written out.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Output = arg min over V of an energy E(Q, K, V).",
         "minimum",
         None,
         "E is a vector, which has no minimum, and each of its parts is linear in V, which has none either.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, "
@@ -165,24 +177,31 @@ CLAIMS = (
         "True True True",
         lambda: tuple(str(end < start) for start, end in map(hopfield, (0.31, 1.33, 3.8))),
         "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Softmax gives the weights of highest entropy: that of “flies”, as a share of ln 5.",
         "1.000",
         entropy,
         "Even weights have the highest entropy; softmax maximises entropy plus mean score.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Softmax maximises entropy plus mean score: so many of 1,000 random distributions do better.",
         "0",
         gibbs,
         "The sentence above, mended.",
+        kind=OURS,
     ),
     Claim(
         "The signal-to-noise ratio falls as e^(−0.2 l) with depth l, “ResNet-50 based”.",
         "0.2",
         None,
         f"{NO_LIMIT}signal and noise of a Transformer's layer, and ResNet-50 has no attention.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "As a matrix product operator attention has the bond dimension r: rank of Q Kᵀ and of A at r "
@@ -190,55 +209,86 @@ CLAIMS = (
         "3 3",
         bond,
         "It holds of the scores; their softmax has full rank.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "The Riemannian curvature of the attention manifold tells the model's limits.",
         "R_ijkl",
         None,
         f"{NO_LIMIT}no metric is given, and the formula's indices do not match.",
+        where="views of attention",
+        kind=STATED,
     ),
-    Claim("Quantum attention.", "–", None, f"{NO_LIMIT}no state, no operator, no measurement."),
+    Claim(
+        "Attention reaches the greatest I(X; Y) = H(Y) − H(Y | X).",
+        "maximum",
+        None,
+        f"{NO_LIMIT}no distribution of X is given, and where Y is a function of X, H(Y | X) is no freedom.",
+        where="views of attention",
+        kind=STATED,
+    ),
+    Claim(
+        "Quantum attention.",
+        "–",
+        None,
+        f"{NO_LIMIT}no state, no operator, no measurement.",
+        where="views of attention",
+        kind=STATED,
+    ),
     Claim(
         "ΔW ∝ x xᵀ − βW settles, at ⟨x xᵀ⟩ / β.",
         "<1e-6",
         hebbian,
         "A linear equation with a decay: it converges for every β > 0 and small steps.",
+        where="views of attention",
+        kind=STATED,
     ),
     Claim(
         "Place indices added to the embeddings of four words.",
         "0.20 0.30 0.10 0.40 1.50 1.20 1.80 1.10 2.30 2.70 2.20 2.50 3.60 3.40 3.30 3.20",
         lambda: flat(torch.tensor(EMBEDDINGS) + torch.arange(4)[:, None]),
         "It fails because the index outgrows the word: at place 3 already nine tenths of the vector.",
+        where="positions",
     ),
     Claim(
         "Places equally far apart have equal products: PE(2)·PE(7) and PE(102)·PE(107), widths 512 and 32.",
         "<0.001 <0.001",
         shifted_products,
         "Σ cos(5 ω_i) in both, 189.5967 and 11.7774.",
+        where="sinusoids",
+        kind=STATED,
     ),
     Claim(
         "A shift is a linear map: one rotation takes every PE(p) to PE(p + 5).",
         "<0.001",
         one_rotation,
         "Each pair turns by 5 ω_i.",
+        where="sinusoids",
+        kind=STATED,
     ),
     Claim(
         "10000^(2i/d) at i = 0, 128 and 255.",
         "1.0000000000 100.0000000000 9646.6161991120",
-        lambda: tuple(10000.0 ** (2 * pair / WIDTH) for pair in PAIRS),
-        "As printed.",
+        lambda: flat(1 / frequencies()),
+        "The model's own frequencies, which are float32: to a thousandth.",
+        tolerance=1e-3,
+        where="sinusoids",
     ),
     Claim(
         "These are the periods of the first, middle and last dimension.",
         "1.00 100.00 9646.62",
-        lambda: tuple(2 * math.pi * 10000.0 ** (2 * pair / WIDTH) for pair in PAIRS),
+        lambda: flat(2 * math.pi / frequencies()),
         "A period is 2π times that: after 10000^(2i/d) places a wave has turned by 1, not by 2π.",
+        where="sinusoids",
     ),
     Claim(
         "div_term's first, middle and last value.",
         "1.0000000000 0.0100000000 0.0001036633",
-        lambda: tuple(10000.0 ** (-2 * pair / WIDTH) for pair in PAIRS),
+        lambda: flat(frequencies()),
         "The code's comment calls the last div_term[256], which there is not.",
+        tolerance=1e-9,
+        where="sinusoids",
     ),
     Claim(
         "NTK-aware scaling raises frequencies: fastest and slowest pair at four times the length, "
@@ -246,42 +296,55 @@ CLAIMS = (
         ">1.00 >1.00",
         ntk_frequencies,
         "It takes a larger base: the fastest stays and all others fall.",
+        where="learned positions",
+        kind=STATED,
     ),
     Claim(
         "Rotary scores know only the distance: both moved on by 100 places.",
         "<0.001",
         rotary_scores,
         "R(m)ᵀ R(n) = R(n − m).",
+        where="relative positions",
+        kind=STATED,
     ),
     Claim(
         "z(i + j) = z(i) e^(iωj) for complex positions.",
         "<1e-5",
         phase_shift,
         "Where the amplitude does not depend on the place and the phase is linear in it, as here.",
+        where="complex positions",
+        kind=STATED,
     ),
     Claim(
-        "Accuracy on GLUE by kind of positions.",
-        "88.2 89.7 87.9 90.1 90.3",
+        "Accuracy on GLUE by kind of positions; milliseconds; gigabytes.",
+        "88.2 89.7 87.9 90.1 90.3 12.3 14.5 13.8 15.2 17.1 2.1 2.4 3.2 2.8 3.5",
         None,
-        "No model, no task of GLUE, no training and no seed are given; `hf-attn experiment positions` "
-        "measures in its place.",
+        "No model, no task of GLUE, no training, no machine and no seed are given; `hf-attn experiment "
+        "positions` measures in its place.",
+        where="comparison of positions",
     ),
     Claim(
         "A relative bias is a Toeplitz matrix, whose product needs O(n log n) by Fourier transforms.",
         "<1e-6",
         toeplitz,
         "The product alone: inside the softmax the bias meets n² scores, and attention stays O(n²).",
+        where="comparison of positions",
+        kind=STATED,
     ),
     Claim(
         "½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i is ∂L/∂z, the conjugate of z.",
         "1 -2",
         wirtinger,
         "By definition; |z|² is z times its conjugate.",
+        where="comparison of positions",
+        kind=STATED,
     ),
     Claim(
         "That is the gradient which flows: torch's for |z|² at 1 + 2i.",
         "1 -2",
         gradient_by_torch,
         "Steepest ascent is the conjugate, ∂L/∂z̄, and torch returns twice that.",
+        where="comparison of positions",
+        kind=STATED,
     ),
 )

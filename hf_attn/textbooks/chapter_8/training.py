@@ -5,7 +5,7 @@ import dataclasses
 from hf_attn.experiments.base import start_training
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import Task
-from hf_attn.textbooks.claims import Claim, mark_full
+from hf_attn.textbooks.claims import OURS, Claim, mark_full
 
 WRITTEN = 0.985  # of validation examples, as a whole: the accuracy printed for addition at its epoch 5
 
@@ -21,21 +21,24 @@ def steps_to_learn(task: Task) -> int:
 
 CLAIMS = mark_full(
     Claim(
-        "Copying 20 symbols takes 5,000 steps of 40.",
-        "5,000",
+        "Steps until 98.5 % of copies of 20 symbols are right; the document trains 5,000 of 40.",
+        "70",
         lambda: (steps_to_learn(build_task("copy", min_length=20)),),
         "Its sizes, another recipe: validation sequences written freely, 98.5 % right as a whole.",
+        kind=OURS,
     ),
     Claim(
-        "Adding numbers up to 499 takes 1,800 steps of 128 to be 98.5 % right.",
-        "1,800",
+        "Steps until 98.5 % of sums up to 499 + 499 are right; the document prints that after 1,800 of 128.",
+        "300",
         lambda: (steps_to_learn(build_task("addition", max_addend=499)),),
         "Its sizes, another recipe with batches of 64, 0 no special token; measured on validation sums.",
+        kind=OURS,
     ),
     Claim(
-        "Parsing one assignment takes 600 steps of 64.",
-        "600",
+        "Steps until 98.5 % of assignments are parsed right; the document trains 600 of 64.",
+        "9",
         lambda: (steps_to_learn(build_task("parser")),),
         "Its sizes, another recipe with batches of 32; 98.5 % of validation assignments right, exact digits.",
+        kind=OURS,
     ),
 )

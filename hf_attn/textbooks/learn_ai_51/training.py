@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hf_attn.experiments import beam_width, reversal
 from hf_attn.experiments.rnn_vs_attention_time import Layer
-from hf_attn.textbooks.claims import Claim, Measured, mark_full
+from hf_attn.textbooks.claims import OURS, STATED, Claim, Measured, mark_full
 from hf_attn.textbooks.timing import layer_exponents, speedups
 
 VOCABULARY, FIRST_SYMBOL = 20, 2
@@ -143,6 +143,7 @@ CLAIMS = mark_full(
         "0.700–0.900 0.700–0.900",
         sorted_by_epoch,
         "Its own code, seed and data; the first symbol is given to the model, and is the smallest number.",
+        where="last episode's exercise 1",
     ),
     Claim(
         "Greedy decoding may start from the source's first symbol, training starts from the target's: "
@@ -150,26 +151,33 @@ CLAIMS = mark_full(
         "0.000",
         lambda: (starts()[1] - starts()[0],),
         "Reversal begins with the source's last symbol: what it writes from another start is no measure.",
+        kind=OURS,
     ),
     Claim(
         "For sequences of 10, beams of 10 and greedy decoding give very similar results: difference "
         "in exact match.",
         "<0.050",
         wider,
-        "Really searched, where the document measures one forward pass; “similar” is read as within "
-        "5 points.",
+        "Really searched, where the document measures the token accuracy of one forward pass; “similar” is "
+        "read as within 5 points.",
+        where="last episode's exercise 2",
+        kind=STATED,
     ),
     Claim(
         "The bottleneck at length 15: a doubling adds much, 64; notably, 128; and marginally, 256.",
         ">0.100 >0.050 <0.050",
         last_doubling,
         "Its own code gains most from the last doubling; “marginally” is read as less than 5 points.",
+        where="last episode's exercise 3",
+        kind=STATED,
     ),
     Claim(
         "Self-attention is faster than an LSTM at 50, 100, 200 and 500 tokens: the LSTM's time over its own.",
         ">1.00 >1.00 >1.00 >1.00",
         lambda: speedups(Layer("lstm", 64, 1, (50, 100, 200, 500))),
-        "Forward, width 64, one thread of a processor.",
+        "Forward, width 64, one thread of a processor; the text says so of a GPU.",
+        where="Why self-attention beats recurrence",
+        kind=STATED,
     ),
     Claim(
         "An LSTM's time grows as n and self-attention's as n²: exponents from 50 to 500 tokens, then "
@@ -178,6 +186,7 @@ CLAIMS = mark_full(
         growth,
         "So it is for long sequences; at the document's lengths overhead and projections cost most.",
         tolerance=0.3,
+        kind=OURS,
     ),
     Claim(
         "Exercise 1: what attention adds to reversal is more at length 40 than at 20: by so much "
@@ -185,5 +194,7 @@ CLAIMS = mark_full(
         ">0.000",
         widening,
         "Models of 100,000 parameters, 500 steps of 64 fresh sequences.",
+        where="exercise 1",
+        kind=STATED,
     ),
 )

@@ -112,18 +112,21 @@ CLAIMS = (
         "8×16 8×8",
         lambda: (shape_of(embed()), shape_of(raw_attention()[0])),
         "Nothing is random but the embedding, and its seed is printed.",
+        where="A simple form of self-attention",
     ),
     Claim(
         "Scores computed one by one are those of X Xᵀ.",
         "True",
         loop_and_product,
         "A matrix product is those inner products.",
+        where="A simple form of self-attention",
     ),
     Claim(
         "Each row of the softmax sums to 1.",
         " ".join(["1.0000"] * 8),
         lambda: flat(raw_attention()[0].sum(dim=1)),
         "By the definition of softmax.",
+        where="A simple form of self-attention",
     ),
     Claim(
         "The second token's context vector, from unscaled attention without weights.",
@@ -131,24 +134,28 @@ CLAIMS = (
         "1.3958e+00 -9.9543e-01 -7.1287e-04 1.2449e+00 -7.8077e-02 1.2765e+00 -1.4589e+00 -2.1601e+00",
         lambda: flat(raw_attention()[1][SECOND]),
         "The seed is printed.",
+        where="A simple form of self-attention",
     ),
     Claim(
         "The context summed word by word is that of one matrix product.",
         "True",
         context_one_by_one,
         "The product is that sum.",
+        where="A simple form of self-attention",
     ),
     Claim(
         "The second token's key and value are the second rows of all keys and values.",
         "True True",
         one_key_and_value,
         "A map acts on each token by itself.",
+        where="The scaled dot-product",
     ),
     Claim(
         "The score of the second token's query with the third one's key.",
         "14.3667",
         lambda: (float(single_head()["scores"][2]),),
         "The maps are uniform on [0, 1), not centred, so that scores are large.",
+        where="The scaled dot-product",
     ),
     Claim(
         "All scores of the second token's query.",
@@ -156,12 +163,14 @@ CLAIMS = (
         lambda: flat(single_head()["scores"]),
         "They range over 87 where softmax after the scaling still takes differences of 16 for all or "
         "nothing.",
+        where="The scaled dot-product",
     ),
     Claim(
         "Its weights, with the scores divided by √16.",
         "2.2317e-09 1.2499e-05 4.3696e-05 3.7242e-03 8.5596e-01 1.4026e-01 8.8897e-07 3.1935e-10",
         lambda: flat(single_head()["weights"]),
         "Two of eight words get nearly all: maps that are not centred saturate the softmax, scaled or not.",
+        where="The scaled dot-product",
     ),
     Claim(
         "Its context vector with the three maps.",
@@ -169,12 +178,14 @@ CLAIMS = (
         "-2.4142 -0.3998 -1.9917 -3.3499",
         lambda: flat(single_head()["context"]),
         "The seed is printed.",
+        where="The scaled dot-product",
     ),
     Claim(
         "Shapes of eight heads' queries for one token, of the stacked input's keys, and of the values.",
         "8×16 8×8×16 8×8×16",
         lambda: tuple(shape_of(many_heads(SKIPPED)[name]) for name in ("query", "keys", "values")),
         "Each head has maps of the full width 16 × 16: nothing is split.",
+        where="Multi-head attention",
     ),
     Claim(
         "The fourth head's query.",
@@ -183,6 +194,7 @@ CLAIMS = (
         lambda: flat(many_heads(SKIPPED)["query"][3]),
         f"Holds once {SKIPPED:,} draws are skipped, as by cells 63 to 74, which are not printed; "
         "the printed cells alone give other numbers.",
+        where="Multi-head attention",
     ),
     Claim(
         "The third head's key of the second token.",
@@ -190,11 +202,13 @@ CLAIMS = (
         "-0.1427 0.3652 -0.4133 -1.3387",
         lambda: flat(many_heads(SKIPPED)["keys"][2, SECOND]),
         f"Holds from the same state, {SKIPPED:,} draws on.",
+        where="Multi-head attention",
     ),
     Claim(
         "Eight heads side by side are projected from 128 numbers to 16.",
         "8×16 16",
         projected,
         "Here of what the heads read; the notebook puts numbers from torch.rand in their place.",
+        where="Multi-head attention",
     ),
 )

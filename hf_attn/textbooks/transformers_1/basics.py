@@ -15,6 +15,8 @@ from torch import nn
 from hf_attn.experiments import gradients
 from hf_attn.models.position_base import build_sinusoids
 from hf_attn.textbooks.claims import (
+    OURS,
+    STATED,
     Claim,
     Measured,
     count_multiplications,
@@ -110,17 +112,11 @@ def costs() -> Measured:
 
 
 def connected() -> Measured:
-    return (
-        count_parameters(nn.Linear(10 * 64, 10 * 64, bias=False)),
-        count_parameters(EncoderLayer(64, 4, 128)),
-    )
-
-
-def connected_multiplications() -> Measured:
     dense, layer = nn.Linear(10 * 64, 10 * 64, bias=False), EncoderLayer(64, 4, 128)
     return (
-        count_multiplications(lambda: dense(torch.randn(1, 10 * 64))),
-        count_multiplications(lambda: layer(torch.randn(1, 10, 64))),
+        count_parameters(layer) / count_parameters(dense),
+        count_multiplications(lambda: layer(torch.randn(1, 10, 64)))
+        / count_multiplications(lambda: dense(torch.randn(1, 10 * 64))),
     )
 
 
@@ -168,6 +164,8 @@ CLAIMS = (
         "≥0.000 1.000 1.000",
         plain,
         "By the definition of softmax.",
+        where="1.2",
+        kind=STATED,
     ),
     Claim(
         "The product of query and key, vectors of 64 numbers of variance 1, has variance 64; scaled "
@@ -175,36 +173,44 @@ CLAIMS = (
         "64 1.00",
         variances,
         "Measured on 200,000 pairs; their own error is a third of a per cent.",
+        where="1.5",
+        kind=STATED,
     ),
     Claim(
         "Without scaling softmax's slopes become small: their mean norm over that with scaling, Dk 512.",
         "<0.50",
         slopes,
         "A saturated softmax hardly moves.",
+        where="1.5",
+        kind=STATED,
     ),
     Claim(
         "Scaled dot-product attention: shapes for 5 queries of 64, 7 keys and values of 128.",
         "2×5×128 2×5×7",
         lambda: attended(5, 7, 64, 128),
         "As printed.",
+        where="1.5",
     ),
     Claim(
         "Exercise 1: shapes for 10 queries of 32 and 12 values of 64.",
         "2×10×64 2×10×12",
         lambda: attended(10, 12, 32, 64),
         "The exercise leaves the answer open.",
+        kind=OURS,
     ),
     Claim(
         "Multi-head attention: shapes for 4 sequences of 10 tokens, width 256, 8 heads.",
         "4×10×256 4×8×10×10",
         lambda: multihead_shapes(4, 10, WIDTH, HEADS),
         "As printed.",
+        where="1.6",
     ),
     Claim(
         "Written from scratch it is nn.MultiheadAttention: outputs and maps, self, then cross (10 on 12).",
         "<1e-6 <1e-6 <1e-6 <1e-6",
         attention_twins,
         "With the weights copied across.",
+        kind=OURS,
     ),
     Claim(
         "average_attn_weights is an argument of the constructor (and of forward).",
@@ -214,12 +220,15 @@ CLAIMS = (
             for function in (nn.MultiheadAttention, nn.MultiheadAttention.forward)
         ),
         "Of forward only: the document's commented code would fail.",
+        where="1.6",
+        kind=STATED,
     ),
     Claim(
         "Exercise 2: output of width 512 with 8 heads, for 16 sequences of 20, and a head's width.",
         "16×20×512 64",
         lambda: (multihead_shapes(16, 20, 512, 8)[0], 512 // 8),  # type: ignore[index]
         "The exercise leaves the answer open.",
+        kind=OURS,
     ),
     Claim(
         "An encoder layer from scratch is nn.TransformerEncoderLayer: post-norm, then pre-norm.",
@@ -227,6 +236,7 @@ CLAIMS = (
         layer_twins,
         "With the weights copied across, in double precision: float32 rounds sums in another order "
         "by as much.",
+        kind=OURS,
     ),
     Claim(
         "Exercise 3: attention and feed-forward, each followed by residual and normalisation: mean "
@@ -234,6 +244,7 @@ CLAIMS = (
         "<0.001 1.000",
         sub_layers,
         "What leaves a post-norm layer is normalised.",
+        kind=OURS,
     ),
     Claim(
         "With twice the tokens the attention part costs 4 times, N²D, and the MLP twice, ND²; and "
@@ -242,30 +253,33 @@ CLAIMS = (
         costs,
         "N²D are scores and mixing alone; the four maps are 4ND², most of the cost until N > 2D "
         "(here 10 and 256).",
+        where="1.8",
+        kind=STATED,
     ),
     Claim(
-        "Parameters for 10 tokens of 64: N²D² in a fully connected layer, fewer in a Transformer's layer.",
-        "409,600 <409,600",
+        "A Transformer's layer costs less than a fully connected one: for 10 tokens of 64 its parameters and "
+        "multiplications over the other's N²D².",
+        "<1.00 <1.00",
         connected,
-        "The Transformer's are about 8D² here (F = 2D), whatever N is.",
-    ),
-    Claim(
-        "Multiplications for the same: N²D² in the fully connected layer, fewer in the Transformer's.",
-        "409,600 <409,600",
-        connected_multiplications,
-        "8ND² + 2N²D: fewer as soon as N is above 8, and with N the fully connected layer's grow faster.",
+        "Its parameters are some 8D² here (F = 2D), whatever N is; its multiplications 8ND² + 2N²D.",
+        where="1.8",
+        kind=STATED,
     ),
     Claim(
         "The index i of the sinusoids runs from 0 to 511 at width 512.",
         "511",
         lambda: (build_sinusoids(1, 512).shape[1] // 2 - 1,),
         "Each i makes a sine and a cosine: it runs to D/2 − 1.",
+        where="1.9",
+        kind=STATED,
     ),
     Claim(
         "Sinusoids are bounded and tell places apart: largest number, smallest distance of 1,000 places.",
         "≤1.000 >0.000",
         sinusoids,
         "Neighbours are the closest.",
+        where="1.9",
+        kind=STATED,
     ),
     Claim(
         "Exercise 4: without positions shuffled tokens give shuffled outputs, and with them they do not.",
@@ -275,24 +289,29 @@ CLAIMS = (
             for with_positions in (False, True)
         ),
         "“Man bites dog” would be “dog bites man”.",
+        where="1.9",
+        kind=STATED,
     ),
     Claim(
         "Looking words up, 2 sequences of 5: shape, and the difference from a one-hot product.",
         "2×5×300 <1e-6",
         looked_up,
         "A one-hot product picks a row.",
+        where="2.1",
     ),
     Claim(
         "Exercise 5: 4 sequences of 15 words in vectors of 100.",
         "4×15×100",
         lambda: (shape_of(nn.Embedding(5000, 100)(torch.zeros(4, 15, dtype=torch.long))),),
         "The exercise leaves the answer open.",
+        kind=OURS,
     ),
     Claim(
         "Byte pair encoding merges “pe” first, then “ck”.",
         "pe ck",
         merges,
         f"In “{SENTENCE}”, by the tokenizers library; the text names only the merges.",
+        where="2.2",
     ),
     Claim(
         "Gradients vanish in an RNN, less in LSTM and GRU: at distance 199 over that at 1; "
@@ -301,5 +320,7 @@ CLAIMS = (
         vanished,
         "Untrained, gates stand at one half and forget as fast: only a large forget bias makes an "
         "LSTM remember.",
+        where="2.5",
+        kind=STATED,
     ),
 )

@@ -25,7 +25,7 @@ from hf_attn.tasks.splits import HELD_OUT, TRAINING
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.tokenizers.trained import SPACE
 from hf_attn.textbooks.chapter_8.heads import open_bundled
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import STATED, Claim, Measured
 
 COOKING = ("cook", "cooks", "cooked", "cooking")
 
@@ -97,6 +97,8 @@ CLAIMS = (
         senses_of_bank,
         "attn-sentences, which met neither of them with a bank in training; river and cash themselves stand "
         "behind it there.",
+        where="1",
+        kind=STATED,
     ),
     Claim(
         "Paris − France + Italy: the rank of Rome, by skip-gram and by CBOW.",
@@ -104,6 +106,8 @@ CLAIMS = (
         rank_of_rome,
         "It names no vectors. These are our own, of 600 sentences composed from a table of 30 countries; "
         "none of them names a capital with its country.",
+        where="2.1",
+        kind=STATED,
     ),
     Claim(
         "Word vectors capture relations: how many of the sums of any two of 30 countries and their capitals "
@@ -111,18 +115,24 @@ CLAIMS = (
         "most most",
         capitals,
         "The same vectors, 870 sums; skip-gram, then CBOW. The Language tab shows the share.",
+        where="2.1",
+        kind=STATED,
     ),
     Claim(
         "One-hot vectors do not: the cosine of cat and kitten, of cat and car.",
         "0 0",
         unlike,
         "Every two of them are at right angles.",
+        where="2.1",
+        kind=STATED,
     ),
     Claim(
         "cook, cooks, cooked and cooking share the token cook: how many of the four begin with it.",
         "4",
         lambda: (learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces.count(f"{SPACE}cook"),),
         "Byte pair encoding learned from the four words alone.",
+        where="2.2",
+        kind=STATED,
     ),
     Claim(
         "A bag of words ignores order: what tells “dog bites man” from “man bites dog”, in the bag's "
@@ -130,6 +140,8 @@ CLAIMS = (
         "0.000 <1e-6 >0.010",
         same_bag,
         "Only positions tell them apart; of an untrained layer, as a share of the output's length.",
+        where="2.3",
+        kind=STATED,
     ),
     Claim(
         "Naive Bayes is useful for classifying text: topics of held-out docstrings that it names right, and "
@@ -138,5 +150,7 @@ CLAIMS = (
         topics_named,
         "One of ten topics, so chance is near 0.10; both read the same first tokens of each text.",
         is_full=True,
+        where="2.3",
+        kind=STATED,
     ),
 )

@@ -24,7 +24,7 @@ import { lensCell, lensHeads, lensMap, windowStarts } from "./panels.js";
     @typedef {Omit<Board.LensKind, "maps" | "whole"> & {maps: number[][][][], whole: Map<string, number[][]>, top: number}} LensData */
 /** What stands with the heads. @typedef {{title: string, notes: Record<string, object[][]> | null}} Annotation */
 /** What the lens knows. @typedef {{kinds: Record<string, LensData>, kind: string | null, layer: number, head: number,
-      mean: boolean, row: number, tokens: number[], key: number | null, floor: number, sink: boolean, inside: boolean,
+      mean: boolean, row: number, tokens: number[], key: number | null, floor: number, sink: boolean, inside: boolean, lines: boolean,
       more: boolean, heads: Annotation | null,
       cell: Board.LensCell | null, title: string, untrained: boolean, silent: boolean, asks: string[],
       window: Board.LensWindow | null, id: number | null, value: Board.LensValue | null, picked: boolean}} LensState */
@@ -103,6 +103,7 @@ const START = {
   floor: 0,
   sink: false,
   inside: false, // query, key and value are shown
+  lines: false, // the map is drawn as lines between words
   more: false, // so is what researchers ask for
   heads: null, // what is said of them
   cell: null, // … and these are they
@@ -115,7 +116,7 @@ const START = {
   value: null, // as it came
   picked: false, // something was, since the input was shown
 };
-const SHARED = ["kind", "layer", "head", "mean", "floor", "sink", "inside", "more"]; // with a link, as they are
+const SHARED = ["kind", "layer", "head", "mean", "floor", "sink", "inside", "more", "lines"]; // with a link, as they are
 
 const explore_board = (element, trigger = (_event, _detail) => {}) => {
   const root = element.querySelector(".hf-explore");
@@ -181,6 +182,10 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
     pickRow,
     sieve: patch => {
       Object.assign(state, patch);
+      show();
+    },
+    drawLines: lines => {
+      state.lines = lines;
       show();
     },
     toggleInside: () => {

@@ -162,6 +162,7 @@ const lensMap = (host, board, slot) => {
   const map = mapView(mapHost, {
     name: "Attention map",
     onSelect: at => board.pick(at ? { row: at.r, key: at.c, tokens: [] } : { key: null, tokens: [] }),
+    onLines: board.drawLines,
   });
   panel.footer.append(map.exports(board.file, { python: board.python }));
   panel.body.append(notice, windowHost, mapHost, slot);
@@ -184,6 +185,7 @@ const lensMap = (host, board, slot) => {
       cols,
       values: shown,
       top: data.top,
+      lines: view.lines,
       sums: !view.sieve.floor && (!data.of || data.of[1] === data.cols.length),
       name: `${data.title || TITLES[view.kind] || view.kind}, ${nameOf(view).toLowerCase()}`,
     });

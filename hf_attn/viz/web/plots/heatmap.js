@@ -15,6 +15,7 @@
             rowNames, colNames   what to call a token in words, where its place in the labels is not its place
             whole          {rows, cols, values} that the CSV holds, where only a window of it is shown
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
+            lines          drawn as lines between words (map_lines.js)
    Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (long_heatmap.js). */
 import { el, live } from "../core/dom.js";
 import { count, named, number, shown } from "../core/format.js";
@@ -22,10 +23,13 @@ import { surface } from "../core/surface.js";
 import { numbersTable, takeRow } from "../export/buttons.js";
 import { heatmapPaint } from "./heatmap_paint.js";
 import { mapCells } from "./map_cells.js";
+import { mapLines } from "./map_lines.js";
 
 const nameOf = (o, axis, i) => o[axis + "Names"]?.[i] ?? named(o[axis + "s"], i);
 
 const words = (o, { r, c }) => {
+  if (r === null) return [`${nameOf(o, "col", c)} is read`, mapLines.toldOf(o, { r, c })];
+  if (c === null) return [`${nameOf(o, "row", r)} reads`, mapLines.toldOf(o, { r, c })];
   const [query, key] = [nameOf(o, "row", r), nameOf(o, "col", c)];
   if (o.padding?.[c]) return [`${query} may not read ${key}`, "padding"];
   if (!heatmapPaint.readable(o, r, c)) return [`${query} may not read ${key}`, "masked"];
@@ -81,17 +85,23 @@ const fader = redraw => {
 const SAVED = ["rows", "cols", "values", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
 
 /** What the legend hangs on. */
-const legendOf = ({ most, sums, truth, allowed, padding }) => JSON.stringify([most, sums, truth, allowed, padding]);
+const legendOf = ({ most, sums, truth, allowed, padding, lines, cols, part }) =>
+  JSON.stringify(lines ? [most, truth, cols.length, part] : [most, sums, truth, allowed, padding]);
+
+/** What draws it. */
+const drawing = o => (o.lines ? mapLines : heatmapPaint);
 
 /* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
 const laidOut = o => {
   let had = { on: [], plan: null };
   return (ctx, width, theme) => {
-    const on = [width, theme, JSON.stringify([o.rows, o.cols]), o.maxCell];
-    if (on.some((one, i) => one !== had.on[i])) had = { on, plan: heatmapPaint.layout(ctx, width, theme, o) };
+    const on = [width, theme, JSON.stringify([o.rows, o.cols]), o.maxCell, Boolean(o.lines)];
+    if (on.some((one, i) => one !== had.on[i])) had = { on, plan: drawing(o).layout(ctx, width, theme, o) };
     return had.plan;
   };
 };
+
+const SCALE = "Colour scale from 0 to 1";
 
 const heatmap = (host, options) => {
   const o = { rows: [], cols: [], values: [], maxCell: 60, most: 1, selected: null, ...options };
@@ -101,25 +111,38 @@ const heatmap = (host, options) => {
   host.append(pictureHost, legendHost, spoken.element);
   const layout = laidOut(o);
   let box = null;
-  /** The map's name, and which part of it a window shows. */
-  const slideName = () => {
+  /** Which part of the map a window shows. */
+  const partOf = () => {
     const part = (names, of) =>
       `${names[0].split(" ").at(-1)} to ${names.at(-1).split(" ").at(-1)} of ${count(of.length)}`;
-    if (!o.whole) return o.name;
-    return `${o.name}; queries ${part(o.rowNames, o.whole.rows)}, keys ${part(o.colNames, o.whole.cols)}`;
+    return o.whole && `queries ${part(o.rowNames, o.whole.rows)}, keys ${part(o.colNames, o.whole.cols)}`;
   };
   const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
   const paint = (ctx, width, theme, size, room) => {
-    const plan = room ? heatmapPaint.layout(ctx, width, theme, o, room) : layout(ctx, width, theme);
+    const plan = room ? drawing(o).layout(ctx, width, theme, o, room) : layout(ctx, width, theme);
     size(Math.min(width, plan.width), plan.height);
-    if (room) return heatmapPaint.paint(ctx, theme, plan, o, o.values, null);
-    heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), cells.hover);
+    if (room) return drawing(o).paint(ctx, theme, plan, o, o.values, null);
+    drawing(o).paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), cells.hover || focused());
     box = plan;
   };
-  const legend = (ctx, width, theme, size) => heatmapPaint.legend(ctx, width, theme, o, size);
+  const legend = (ctx, width, theme, size) => drawing(o).legend(ctx, width, theme, o, size);
   const picture = surface(pictureHost, label(), paint, { title: () => sentence(o), legend });
   const fade = fader(picture.redraw);
-  const scale = surface(legendHost, "Colour scale from 0 to 1", legend);
+  const scale = surface(legendHost, SCALE, legend);
+  let side = null; // "r" or "c": whether the keys moved along the queries or the keys; only that word has lines then
+  const focused = () => o.lines && side && o.selected && { r: null, c: null, [side]: o.selected[side] };
+  const look = next => {
+    if (side === next) return;
+    side = next;
+    if (o.lines) picture.redraw();
+  };
+  picture.canvas.addEventListener("focus", () => picture.canvas.matches(":focus-visible") && look("r"));
+  picture.canvas.addEventListener("blur", () => look(null));
+  picture.canvas.addEventListener("pointerdown", () => look(null));
+  picture.canvas.addEventListener("keydown", ({ key }) => {
+    if (/^(Arrow(Left|Right)|Home|End)$/.test(key)) look("c");
+    else if (/^(Arrow|Page)(Up|Down)$/.test(key)) look("r");
+  });
   const onKey = (event, choose) => {
     if (event.key === "Escape" && o.selected) choose(null);
     else if (event.key === "Enter") {
@@ -131,18 +154,25 @@ const heatmap = (host, options) => {
     } else return false;
     return true;
   };
-  const told = { spoken, box: () => box, words: at => words(o, at), page: 16, onKey };
+  const whole = at => (o.lines ? mapLines.cellOf(o, at) : at);
+  const told = { spoken, box: () => box, words: at => words(o, at), page: 16, onKey, whole };
   const cells = mapCells(picture, o, told);
 
   let take = null; // once the map can be taken away
   const update = patch => {
-    const [before, told] = [o.values, legendOf(o)];
+    const [before, told, drawn] = [o.values, legendOf(o), drawing(o)];
     Object.assign(o, patch);
-    if (cells.hover?.r >= o.rows.length || cells.hover?.c >= o.cols.length) cells.hover = null;
+    o.part = partOf();
+    const isGone = cells.hover?.r >= o.rows.length || cells.hover?.c >= o.cols.length;
+    if (isGone || drawn !== drawing(o)) cells.hover = null;
     fade.start(before, o.values);
-    picture.relabel(label(), slideName());
+    picture.relabel(label(), [o.name, !o.lines && o.part].filter(Boolean).join("; "));
     picture.redraw();
-    if (legendOf(o) !== told) scale.redraw();
+    if (legendOf(o) !== told || drawn !== drawing(o)) {
+      legendHost.classList.toggle("caption", Boolean(o.lines)); // it says what is left out: seen in any width
+      scale.relabel(o.lines ? `Lines: ${mapLines.caption(o)}` : SCALE);
+      scale.redraw();
+    }
     take?.refresh();
   };
   const short = v => Number(v.toFixed(5));
@@ -158,6 +188,7 @@ const heatmap = (host, options) => {
     const all = o.whole || o;
     const map = Object.fromEntries(SAVED.map(name => [name, all[name]]));
     map.values = all.values.map(row => row.map(short));
+    map.lines = Boolean(o.lines);
     return { kind: "map", title: all.name, value: { map, file: file() } };
   };
 

@@ -1,6 +1,6 @@
 /* How an attention map is laid out and drawn. Pure functions of (context, options, theme): the same calls make the
    picture on the page, the PNG and the SVG. See heatmap.js for the options. */
-import { clip, range, shown, weight } from "../core/format.js";
+import { clip, count, range, shown, weight } from "../core/format.js";
 import { casedFrame } from "../core/surface.js";
 import { colourOf, css, drawText, font, numberOn } from "../core/theme.js";
 import { paintLegend } from "./legend.js";
@@ -15,6 +15,14 @@ const measure = (ctx, theme, labels) => {
   return labels.map(label => ctx.measureText(text(label)).width);
 };
 
+/* Where the labels have no room, every tenth place has its number instead: some of the labels without the others would
+   seem to stand side by side. */
+const STEPS = [10, 20, 50, 100, 200, 500];
+const stepFor = cells => STEPS.find(step => step >= cells) ?? STEPS.at(-1);
+
+/** The place of a token in the whole input, from 1, as its name ends with it; 1 of the first label where none does. */
+const numberOf = (o, axis, i) => Number(o[axis + "Names"]?.[i].split(" ").at(-1).replace(/\D/g, "") ?? i + 1);
+
 /** On a slide, which says what room there is, cells are as large as they fit, and wider than high. */
 const LARGEST = { wide: 76, high: 42, ratio: 1.8 };
 
@@ -23,7 +31,8 @@ const layout = (ctx, width, theme, o, room) => {
   const [n, m, widest] = [o.cols.length, o.rows.length, Math.max(...colWidths)];
   ctx.font = font(theme, 12, 600);
   const title = ctx.measureText("query" + ROLES.query).width + 12;
-  const gutter = Math.max(...rowWidths) + 18;
+  const [numbers] = measure(ctx, theme, [count(Math.max(numberOf(o, "row", m - 1), numberOf(o, "col", n - 1)))]);
+  const gutter = Math.max(...rowWidths, width < 14 * n + 60 ? numbers : 0) + 18;
   const oneLine = width < 420 && gutter < 60; // narrow map, short tokens: both axis names on one line above
   const x0 = Math.ceil(oneLine ? gutter : Math.max(gutter, title));
   const high = y0 => (room ? Math.min(LARGEST.high, (room.height - y0 - 2) / m) : Infinity);
@@ -41,14 +50,15 @@ const layout = (ctx, width, theme, o, room) => {
     (n === 2 && gap(1) > w) ||
     range(Math.max(0, n - 3)).some(i => gap(i + 2) > w) ||
     colWidths[0] / 2 + outwards(w)[0] + 4 > x0 + w / 2;
-  const slanted = crowded && widest > 12; // all slanted or none; never on end
+  const inner = Math.max(0, ...colWidths.slice(1, -1)); // of digits the first or the last alone may be a word
+  const slanted = crowded && (inner > 12 || (widest > 12 && inner + 4 <= w)); // all slanted or none; never on end
   if (!slanted) over = beyond(w);
   else {
     // the last slanted label needs room on the right
     over = Math.max(0, ...colWidths.map((wide, c) => (wide + 12) * 0.707 - (n - c - 0.5) * w));
     w = fit(over);
   }
-  const everyC = slanted ? Math.ceil(17 / w) : crowded ? Math.ceil((widest + 4) / w) : 1;
+  const everyC = slanted ? Math.ceil(17 / w) : !crowded || inner + 4 <= w ? 1 : stepFor((numbers + 8) / w);
   const y0 = slanted ? 40 + Math.ceil(widest * 0.707) : 50;
   const h = room ? Math.min(high(y0), 1.2 * w) : w;
   return {
@@ -62,8 +72,9 @@ const layout = (ctx, width, theme, o, room) => {
     oneLine,
     title,
     everyC,
+    numbers,
     outwards: slanted ? [0, 0] : outwards(w),
-    everyR: Math.ceil(14 / h),
+    everyR: slanted || h >= 14 ? Math.ceil(14 / h) : stepFor(14 / h),
     gap: h >= 18 ? 1 : room ? -0.4 : 0, // small cells of a slide lie over one another: nothing shines between them
     radius: h >= 24 ? 2 : 0,
     width: Math.ceil(x0 + n * w + over) + 1,
@@ -100,12 +111,19 @@ const pill = (ctx, colour, x, y, w, h) => {
   ctx.fill();
 };
 
-/* too dense for every label: every second, third, …; the marked one always, and its neighbours give way */
-const isShown = (i, every, marked) =>
-  i === marked || (i % every === 0 && !(every > 1 && marked !== null && Math.abs(marked - i) < every));
+/** What stands beside a token: itself, or where labels have no room the number of every tenth place, or every second
+    word, third, …; the marked one always, and its neighbours give way. */
+const labelOf = (box, o, axis, i, marked) => {
+  const isRow = axis === "row";
+  const every = isRow ? box.everyR : box.everyC;
+  if (i === marked || every === 1) return text(o[axis + "s"][i]);
+  const place = box.slanted ? i : numberOf(o, axis, i);
+  const apart = box.slanted ? every : isRow ? 18 / box.h : (box.numbers + 12) / box.w;
+  if (place % every || (marked !== null && Math.abs(marked - i) < apart)) return "";
+  return box.slanted ? text(o[axis + "s"][i]) : count(place);
+};
 
-const colLabel = (ctx, theme, box, o, c, state) => {
-  const label = text(o.cols[c]);
+const colLabel = (ctx, theme, box, o, c, state, label) => {
   ctx.font = font(theme, 13, state ? 600 : 500);
   const w = ctx.measureText(label).width;
   ctx.save();
@@ -126,8 +144,7 @@ const colLabel = (ctx, theme, box, o, c, state) => {
   ctx.restore();
 };
 
-const rowLabel = (ctx, theme, box, o, r, state) => {
-  const label = text(o.rows[r]);
+const rowLabel = (ctx, theme, box, r, state, label) => {
   const y = box.y0 + (r + 0.5) * box.h;
   ctx.font = font(theme, 13, state ? 600 : 500);
   const w = ctx.measureText(label).width;
@@ -142,10 +159,14 @@ const labels = (ctx, theme, box, o, hover) => {
   const at = hover || o.selected;
   const isChosen = (i, key) => o.selected?.[key] === i || (key === "r" && Boolean(o.also?.includes(i)));
   const stateOf = (i, key) => (isChosen(i, key) ? "chosen" : at?.[key] === i ? "hover" : "");
-  for (const c of range(box.n))
-    if (isShown(c, box.everyC, at ? at.c : null)) colLabel(ctx, theme, box, o, c, stateOf(c, "c"));
-  for (const r of range(box.m))
-    if (isShown(r, box.everyR, at ? at.r : null)) rowLabel(ctx, theme, box, o, r, stateOf(r, "r"));
+  for (const c of range(box.n)) {
+    const label = labelOf(box, o, "col", c, at ? at.c : null);
+    if (label) colLabel(ctx, theme, box, o, c, stateOf(c, "c"), label);
+  }
+  for (const r of range(box.m)) {
+    const label = labelOf(box, o, "row", r, at ? at.r : null);
+    if (label) rowLabel(ctx, theme, box, r, stateOf(r, "r"), label);
+  }
 };
 
 /* ---- cells and marks ---- */
@@ -265,23 +286,26 @@ const scaleOf = (ctx, theme, bar, x, y) => {
     ctx.fillRect(x + 13 + i, y - 5, i < bar - 1 ? 1.5 : 1, 10);
   }
 };
+/** What the rings mean, where there are some. */
+const ringParts = (ctx, theme, o) => {
+  const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
+  const has = kind => o.truth?.some(row => row.includes(kind));
+  return [has(1) && [19, "known answer", ring([])], has(2) && [19, "needed indirectly", ring([2, 3])]];
+};
 const legend = (ctx, width, theme, o, size) => {
   const end = String(Math.round(o.most * 1000) / 1000);
   const sums = o.most < 1 || o.sums === false || width < 260 ? "" : "; a row sums to 1";
-  const ring = dash => (x, y) => markOf(ctx, theme, dash, x, y);
-  const has = kind => o.truth?.some(row => row.includes(kind));
   const hidden = o.allowed?.some(row => row.some(may => !may)) || o.padding?.some(Boolean);
   const bar = width < 520 ? BARS.narrow : BARS.wide;
   const parts = [
     [bar + 20, `${end}   weight${sums}`, (x, y) => scaleOf(ctx, theme, bar, x, y)],
-    has(1) && [19, "known answer", ring([])],
-    has(2) && [19, "needed indirectly", ring([2, 3])],
+    ...ringParts(ctx, theme, o),
     hidden && [20, "may not be read", (x, y) => hatch(ctx, theme, x, y - 6, 12, 12, 2)],
     o.note && [0, o.note, () => {}],
   ];
   paintLegend(ctx, width, theme, size, parts.filter(Boolean));
 };
 
-const heatmapPaint = { layout, paint, legend, readable };
+const heatmapPaint = { layout, paint, legend, readable, text, labelOf, stepFor, ringParts };
 
 export { heatmapPaint };

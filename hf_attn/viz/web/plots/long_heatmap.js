@@ -2,8 +2,10 @@
    window of 48 with labels. The frame in the overview is dragged, or moved by Page Up and Page Down.
 
    const view = mapView(host, options) takes and updates the same options as heatmap, and
-   from   [row, column] where the given map begins in a longer one: what tokens are called counts from there */
-import { el } from "../core/dom.js";
+   from   [row, column] where the given map begins in a longer one: what tokens are called counts from there
+   lines, onLines(lines)   whether it is drawn as lines between words, which a switch beside the exports chooses;
+          view.lines() says whether it is, and view.drawLines(lines) chooses from outside */
+import { buildSegment, el } from "../core/dom.js";
 import { clamp, count, shown } from "../core/format.js";
 import { thumb } from "../core/surface.js";
 import { onLook, themeOf } from "../core/theme.js";
@@ -112,9 +114,16 @@ const mapView = (host, options) => {
     o.onSelect?.(o.selected);
   };
   const map = heatmap(main, { name: o.name, onSelect });
+  const drawLines = lines => {
+    o.lines = lines;
+    show();
+    o.onLines?.(lines);
+  };
+  const drawings = buildSegment("Drawn as", i => drawLines(i === 1));
   const small = overview(side, (r, c) => move(r * o.rows.length - WINDOW / 2, c * o.cols.length - WINDOW / 2));
   const show = () => {
     side.hidden = !long();
+    drawings.update(["Map", "Lines"], o.lines ? 1 : 0);
     map.update({ ...(long() ? windowed() : whole()), onSelect });
     if (long()) small.update(o.values, at);
   };
@@ -129,7 +138,12 @@ const mapView = (host, options) => {
     follow();
     show();
   };
-  return { update, exports: map.exports, say: map.say };
+  const exports = (file, more) => {
+    const row = map.exports(file, more);
+    row.prepend(drawings.element);
+    return row;
+  };
+  return { update, exports, say: map.say, lines: () => Boolean(o.lines), drawLines };
 };
 
 export { mapView, topOf };

@@ -1,16 +1,19 @@
 /* The cells of a map under the pointer and the arrow keys: the tip tells of the cell under the pointer, a click or an
    arrow chooses one, and the live line says which.
 
-   const cells = mapCells(picture, o, {spoken, box, words, page, onKey}); cells.hover is the cell under the pointer
+   const cells = mapCells(picture, o, {spoken, box, words, page, onKey, whole}); cells.hover is the cell under the pointer
    o            the map's options: rows, cols, selected {r, c} or null, onSelect; the chosen cell is written there
-   box()        where the cells lie, {x0, y0, w, h}; null before the first picture
+   box()        where the cells lie, {x0, y0, w, h}, or what lies at(x, y); null before the first picture
    words(cell)  what is told of a cell, line by line;  spoken  the live line
    page         how many rows Page Up and Page Down move
-   onKey(event, choose)  what else a key does: true where it did */
+   onKey(event, choose)  what else a key does: true where it did
+   whole(cell)  which cell is chosen where this is pointed at */
 import { clamp } from "../core/format.js";
 import { tip } from "../core/tooltip.js";
 
-const mapCells = (picture, o, { spoken, box, words, page, onKey = (_event, _choose) => false }) => {
+const never = (_event, _choose) => false;
+
+const mapCells = (picture, o, { spoken, box, words, page, onKey = never, whole = cell => cell }) => {
   const canvas = picture.canvas;
   const cells = { hover: null };
   const moves = {
@@ -24,10 +27,11 @@ const mapCells = (picture, o, { spoken, box, words, page, onKey = (_event, _choo
     PageDown: [page, 0],
   };
   const cellAt = event => {
-    const { x0, y0, w, h } = box();
-    const at = canvas.getBoundingClientRect();
-    const c = Math.floor((event.clientX - at.left - x0) / w);
-    const r = Math.floor((event.clientY - at.top - y0) / h);
+    const { x0, y0, w, h, at } = box();
+    const { left, top } = canvas.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    if (at) return at(x, y);
+    const [c, r] = [Math.floor((x - x0) / w), Math.floor((y - y0) / h)];
     return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
   };
   /** The cell that a key leads to. */
@@ -37,7 +41,8 @@ const mapCells = (picture, o, { spoken, box, words, page, onKey = (_event, _choo
     const to = (at, by, count) => clamp(at + by, 0, count - 1);
     return { r: to(o.selected.r, dr, o.rows.length), c: to(o.selected.c, dc, o.cols.length) };
   };
-  const choose = at => {
+  const choose = pointed => {
+    const at = pointed && whole(pointed);
     o.selected = at;
     picture.redraw();
     spoken.say(at ? words(at).join(", ") : "no cell chosen");

@@ -1,0 +1,1 @@
+../../hf_attn/models/own_attention.py
