@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working, wrong_use
+from hf_attn.utils.python_file import OwnCodeError
 from hf_attn.utils.text import replace_surrogates, shorten
 
 app = typer.Typer(
@@ -126,7 +127,7 @@ def main() -> None:
     except BrokenPipeError:  # whoever read the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(1)
-    except (Failure, OSError, ArithmeticError) as error:  # the last two: a full disk, a run that diverged
+    except (Failure, OwnCodeError, OSError, ArithmeticError) as error:  # a full disk, a run that diverged
         _leave(str(error), 1)
     except RuntimeError as error:
         if "memory" not in str(error):

@@ -597,9 +597,9 @@ def serve(questions, answers: int) -> None:
     os._exit(0)
 
 
-def run(folders: int, seed: int) -> tuple[Counter, list[str]]:
-    """(how many opened, were refused and failed; a line for each failure)."""
-    counts, failures, worker = Counter(), [], None
+def run(folders: int, seed: int) -> Counter:
+    """How many opened, were refused and failed; each failure is printed at once."""
+    counts, worker = Counter(), None
     with tempfile.TemporaryDirectory(prefix="hostile-") as made:
         bases = make_bases(Path(made) / "bases")
         for number in range(folders):
@@ -608,7 +608,7 @@ def run(folders: int, seed: int) -> tuple[Counter, list[str]]:
             outcome = worker.open(folder)
             kind = outcome.partition(" ")[0]
             if kind not in ("opened", "refused"):
-                failures.append(f"{number} {what} → {outcome[:300]} ({time.monotonic() - started:.0f} s)")
+                tell(f"{number} {what} → {outcome[:300]} ({time.monotonic() - started:.0f} s)")
                 kind = "failed"
             if outcome.startswith(("timed", "killed")):
                 worker = None
@@ -616,7 +616,7 @@ def run(folders: int, seed: int) -> tuple[Counter, list[str]]:
             shutil.rmtree(folder.parent)
         if worker is not None:
             worker.end("done")
-    return counts, failures
+    return counts
 
 
 def main() -> int:
@@ -636,20 +636,20 @@ def main() -> int:
         tell(what, str(folder), judge(folder, shows=True))
         return 0
     started = time.monotonic()
-    counts, failures = run(given.folders, given.seed)
-    tell(*failures)
-    if failures:
+    counts = run(given.folders, given.seed)
+    if counts["failed"]:
         tell(f"One again: python -m tests.hard.hostile_set --seed {given.seed} --only NUMBER")
     tell(
         f"{given.folders} folders (seed {given.seed}): {counts['opened']} opened, {counts['refused']} "
         f"refused in a sentence, {counts['failed']} failed, {time.monotonic() - started:.0f} s"
     )
-    return int(bool(failures))
+    return int(counts["failed"] > 0)
 
 
 def tell(*lines: str) -> None:
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
