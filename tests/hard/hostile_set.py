@@ -29,6 +29,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -103,6 +104,7 @@ ADDED = {
         "layer_types": ["full_attention"] * 10**5,
         "id2label": {str(i): "x" for i in range(10**5)},
         "pruned_heads": {"0": [0]},
+        "attention_type": "own_attention.Mine",
         "rope_scaling": {"rope_type": "yarn", "factor": 1e30},
     },
     "training.json": {
@@ -126,14 +128,14 @@ ADDED = {
 # ---------------------------------------------------------------- what is attacked
 
 
-def make_bases(root: Path) -> list[Path]:
+def make_bases(root: Path, ours: Iterable[str] = OURS, others: Iterable[str] = NATIVE) -> list[Path]:
     """A few of the bundled checkpoints, without their code and pictures, and tiny models of transformers'."""
-    for name in OURS:
+    for name in ours:
         (root / name).mkdir(parents=True)
         for path in (BUNDLED / name).iterdir():
             if path.suffix in (".json", ".safetensors"):
                 shutil.copyfile(path, root / name / path.name)
-    for name in NATIVE:
+    for name in others:
         for part in build_native(name):
             part.save_pretrained(root / name)
     return sorted(root.iterdir())
@@ -339,7 +341,7 @@ def lay_beside(folder: Path, rng: random.Random) -> str:
 BESIDE = {
     "adapter_config.json": {"peft_type": "LORA", "r": 10**7, "base_model_name_or_path": "somebody/model"},
     "pytorch_model.bin": "never read",
-    "modeling_evil.py": "import os; os.abort()",
+    **dict.fromkeys(("modeling_evil.py", "own_attention.py", "attention.py"), "import os; os.abort()"),
     "added_tokens.json": {"x" * 2000: 99999, "y": -1},
     "special_tokens_map.json": {"pad_token": {"content": ["x"]}, "eos_token": "z" * 10**5},
     "chat_template.jinja": "{% for i in range(10**9) %}x{% endfor %}",
@@ -590,6 +592,7 @@ class Worker:
 def serve(questions, answers: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # of libraries
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    warnings.simplefilter("ignore")
     limit_memory()
     block_network()
     for line in questions:
@@ -597,11 +600,15 @@ def serve(questions, answers: int) -> None:
     os._exit(0)
 
 
-def run(folders: int, seed: int) -> Counter:
-    """How many opened, were refused and failed; each failure is printed at once."""
+def run(folders: int, seed: int, **bases: Iterable[str]) -> Counter:
+    """Make and open folders from `make_bases`; print each failure at once.
+
+    Returns:
+        How many "opened", were "refused" and "failed".
+    """
     counts, worker = Counter(), None
     with tempfile.TemporaryDirectory(prefix="hostile-") as made:
-        bases = make_bases(Path(made) / "bases")
+        bases = make_bases(Path(made) / "bases", **bases)
         for number in range(folders):
             folder, what = make_folder(number, seed, bases, Path(made) / "made")
             worker, started = worker or Worker(), time.monotonic()

@@ -319,7 +319,7 @@ def test_a_part_of_another_repository_is_not_fetched_by_whoever_s_token(gpt2, tm
     [
         ({"n_layer": 10**6}, "too few for 1000000 layers"),
         ({"n_embd": 2**17, "n_head": 2}, "describes a model of"),
-        ({"num_labels": 10**9}, "classes; 100,000 at most"),
+        ({"num_labels": 10**9}, "classes; 25,000 at most"),
         (
             {"model_type": "mixtral", "num_hidden_layers": 2, "num_local_experts": 10**9, "vocab_size": 10},
             "describes a model of far more",
