@@ -60,6 +60,26 @@ def generator():
     return torch.Generator().manual_seed(0)
 
 
+@pytest.fixture
+def connections(monkeypatch):
+    """Every connection that is tried; none is made."""
+    import socket
+
+    tried = []
+
+    def refuse(*given, **_):
+        tried.append(given[-1])
+        raise OSError("There is no network here.")
+
+    for owner, name in (
+        (socket.socket, "connect"),
+        (socket.socket, "connect_ex"),
+        (socket, "getaddrinfo"),
+    ):
+        monkeypatch.setattr(owner, name, refuse)
+    return tried
+
+
 @pytest.fixture(scope="session")
 def served_app():
     """Address of the app in a process of its own, for all tests that visit it with pages of their own."""

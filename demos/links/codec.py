@@ -301,6 +301,22 @@ def find_weights(catalog: ModelCatalog, name: object, runs: Mapping[str, str | N
     return next((str(path) for _, path in catalog.folders if path.name == name), name)
 
 
+def find_unopened(linked: Iterable[LinkedFields], state: dict, session: Session) -> str:
+    """The folder or Hub id that opening a link would read, and that nobody opened here; empty where none."""
+    known = {str(value) for _, value in session.catalog.choices(session)}
+    known |= {path.name for _, path in session.catalog.folders}
+    for one in linked:
+        name = str(state.get("fields", {}).get(one.weights) or "").strip() if one.opens else ""
+        if (
+            name
+            and name not in known
+            and not name.startswith(PLACE.format(""))
+            and not RUN_ID.fullmatch(name)
+        ):
+            return name
+    return ""
+
+
 def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -> str:
     """Which run is trained for a link: the one at this place, from 0, of so many."""
     which = (

@@ -130,7 +130,7 @@ const notice = (root, trigger) => {
   words.setAttribute("role", "status");
   box.hidden = show.hidden = true;
   const answers = ["train_link", "skip_training"].map((event, skips) =>
-    button(skips ? "Only open its settings" : "Train it here", () => {
+    button(skips ? "Only open its settings" : "Yes", () => {
       for (const one of answers) one.hidden = true;
       trigger(event, {});
     }),

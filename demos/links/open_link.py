@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from ..core.events import Event
+from ..core.limits import limits_here
 from ..jobs.job import WAITING
 from ..session.page import LAST_NOW, NOW, JobSpec, LinkedFields, Page, change_of, with_value
 from ..session.session import Session
@@ -24,6 +25,8 @@ NOTHING = "Nothing on this tab can be linked: open another tab, then copy the li
 GONE = "The sender's model could not be trained here; its settings are in the Train tab."
 LONG_SECONDS = 60.0  # from here on it is asked first
 ASKS = "What this link shows takes about {} to train. Train it here?"
+FETCHES = "This link opens the model {!r}, which nobody opened on this page yet. Fetch and open it?"
+UNFETCHED = "The model of the link was not fetched: this is the tab's own."
 UNTRAINED = "Nothing was trained: these are the sender's settings."
 
 
@@ -75,35 +78,42 @@ class Links:
     def read(self, session: Session, request: gr.Request) -> dict:
         """The page was loaded: read the link in its address, if there is one; `open` opens it.
 
-        Where its jobs take long, it waits for an answer first.
+        Where its jobs take long, or it names a model that is not here, it waits for an answer first.
         """
         text = request.query_params.get(codec.PARAMETER)
         if text is None:
             return {}
         try:
             state = codec.read_link(text)
-            codec.check_state(self.page.linked_fields, state)
+            linked = codec.check_state(self.page.linked_fields, state)
+            if name := codec.find_unopened(linked, state, session):
+                limits_here().refuse_path(name)
             seconds = sum(spec.estimate for spec in codec.check_jobs(self.page.linked_jobs, state))
-            if seconds <= LONG_SECONDS:
+            asks = [ASKS.format(formatting.clock(seconds))] if seconds > LONG_SECONDS else []
+            asks += [FETCHES.format(name)] if name else []
+            if not asks:
                 return self.begin(session, state)
         except ValueError as error:
             return self.say(refused=str(error))
         session.asked_link = state
-        return self.say(asks=ASKS.format(formatting.clock(seconds)))
+        return self.say(asks=" ".join(asks))
 
     def train_link(self, session: Session) -> dict:
-        """The visitor wants what takes long to be trained."""
+        """The visitor wants what takes long to be trained, and what is elsewhere to be fetched."""
         state, session.asked_link = session.asked_link, None
         return {} if state is None else self.refusing(self.begin, session, state)
 
     def skip_training(self, session: Session) -> dict:
-        """Open the settings of a link's last run, or else its tab, and train nothing."""
+        """Open the settings of a link's last run, or else its tab, and train and fetch nothing."""
         state, session.asked_link = session.asked_link, None
         if state is None:
             return {}
         runs = [spec for spec in codec.check_jobs(self.page.linked_jobs, state) if spec.kind.comes_first]
         if runs:
             return self.show_form(session, runs[-1], UNTRAINED)
+        linked = codec.check_state(self.page.linked_fields, state)
+        if codec.find_unopened(linked, state, session):
+            return {self.page.tabs: gr.Tabs(selected=state["tab"]), **self.tell(state["tab"], UNFETCHED)}
         return self.refusing(self.show_tab, session, state, [], UNTRAINED)
 
     def refusing(self, show, *given) -> dict:

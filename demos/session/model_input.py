@@ -355,6 +355,7 @@ class InputEvents:
             fields,
             varying=("checkpoint",),
             weights="checkpoint",
+            opens=True,
             restore=self.restore,
             shows={name: part for name, part in self.shows.items() if name not in fields},
             buttons=(*chips, *(self.parts[name] for name in (*FOLLOWUPS, "offer")), *self.others),

@@ -109,6 +109,7 @@ class LinkedFields:
     # names of fields whose choices depend on others; `restore` checks their values
     varying: tuple[str, ...] = ()
     weights: str | None = None  # the name of the field that holds a checkpoint; None where none does
+    opens: bool = False  # whether `restore` opens a folder or Hub id in that field: it is asked for first
     # (session, values by name) → {name: update} opens the tab; ValueError says why it cannot. None where the
     # fields are only set.
     restore: Callable[[Session, dict], dict] | None = None

@@ -1021,7 +1021,7 @@ declare namespace Board {
     made?: string;  // the text for the address
     said?: string;
     refused?: string;
-    asks?: string;  // whether what takes long shall be trained: `train_link` or `skip_training`
+    asks?: string;  // whether to train for long, or to fetch a model: `train_link` or `skip_training`
     opened?: OpenedLink;
   }
 

@@ -9,7 +9,7 @@ from hf_attn.architectures.registry import drawing_weights
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.models.own_attention import OWN_ATTENTION, AttentionError, OwnAttention, try_attention
-from hf_attn.utils.python_file import load_class
+from hf_attn.utils.python_file import explained, load_class
 
 SIDES = ((False, False), (True, False), (False, True))  # (is_causal, is_cross)
 
@@ -35,7 +35,7 @@ def load_attention_file(path: str | Path) -> type[OwnAttention]:
         raise ValueError(f"{own.__name__} in {path} lacks weigh.")
     config = AttnEncoderConfig(vocab_size=8, hidden_size=8, num_attention_heads=2)
     for is_causal, is_cross in SIDES:
-        with drawing_weights(0):
+        with drawing_weights(0), explained(path):
             try:
                 attention = own(config, 0, is_causal=is_causal)
             except Exception as error:  # whatever the file does

@@ -9,6 +9,7 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.optimizers import OPTIMIZERS, list_unused
+from hf_attn.checkpoints.training_schema import ON_A_CARD, check_record
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.models.own_attention import OWN_ATTENTION
 from hf_attn.tasks import Task
@@ -46,7 +47,15 @@ LAST_LINES = {
 
 
 def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
-    """Write a model card, the whole README.md with metadata first, from the content of training.json."""
+    """Write a model card, the whole README.md with metadata first, from the content of training.json.
+
+    ValueError where a value in it is missing or of a wrong kind.
+    """
+    check_record("training.json", training, ON_A_CARD)
+    if training["model_type"] not in FAMILIES:
+        raise ValueError(
+            f"training.json has model_type={training['model_type']!r}; known are {', '.join(FAMILIES)}."
+        )
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
     variant = family.variants.get(str(training.get("model")))

@@ -29,20 +29,22 @@ from hf_attn.viz.example_map import MAP, find_worked_map
 CARD = "README.md"
 
 
-def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
+def remeasure(directory: Path, tried: int = HELD_OUT_TRIED, **options) -> tuple[dict, bool]:
     """Measure a checkpoint, search for failures, and rewrite its card, map and record where they differ.
 
     The search tries `tried` held-out inputs, and twice as many longer ones of a model that reaches.
-    ValueError where the folder does not say what it learned.
+    `options` are of the task, in place of the saved ones. ValueError where the folder does not say what it
+    learned, or its data are not here.
 
     Returns:
         (the new content of training.json, whether a file changed).
     """
     checkpoint = load_checkpoint(directory)
-    model, task = checkpoint.model, checkpoint.task_named()
+    model, task = checkpoint.model, checkpoint.task_named(**options)
+    results = describe_results(task, evaluate(model, task), measure_beside(task))  # first: it needs the data
     worked_map = find_worked_map(model, task)
     measured: dict = {
-        "results": describe_results(task, evaluate(model, task), measure_beside(task)),
+        "results": results,
         **describe_model(model, task),
         "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
         "map": None if worked_map is None else worked_map.describe(),

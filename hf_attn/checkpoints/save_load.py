@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from hf_attn.architectures.families import FAMILIES, is_ours, register_auto_classes
+from hf_attn.architectures.families import FAMILIES, Family, is_ours, register_auto_classes
 from hf_attn.architectures.memory import check_loaded
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.training_record import describe_model, describe_task, find_versions, write_record
@@ -28,9 +28,11 @@ from hf_attn.checkpoints.validate import (
 from hf_attn.evaluation.metrics import check_finite, refuse_too_long
 from hf_attn.models.own_attention import try_own_attention
 from hf_attn.tasks import TASKS, Task, build_task, find_task
+from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.model_lock import building_model
+from hf_attn.utils.text import quote, shorten
 from hf_attn.viz.example_map import find_worked_map
 
 _ROOT = Path(__file__).parents[2]
@@ -82,12 +84,15 @@ class Checkpoint:
         elif self.task is not None:
             chosen = type(self.task)
         else:
-            other = f"it learned {learned_name!r}, a task of somebody's own: name its file, --task FILE.py"
+            other = (
+                f"it learned {quote(learned_name)}, a task of somebody's own: name its file, --task FILE.py"
+            )
             why = other if learned_name else f"it has no {TRAINING}"
             raise ValueError(f"{self.path} does not say what it learned; {why}.")
         if chosen.name == learned_name:
             task = build_task(chosen, **{**learned.get("options", {}), **options})
-            task = task.restore(self.tokenizer, _classes_of(self.model.config))
+            asked = bool(options.get("dataset"))
+            task = task.restore(self.tokenizer, _classes_of(self.model.config), may_fetch=asked)
         else:
             task = build_task(chosen, **options)
         if task.vocabulary != self.tokenizer.get_vocab():
@@ -160,7 +165,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
     check_generation(directory, config)
     training = read_training(directory)
     tokenizer = load_tokenizer(directory, config)
-    task = _restore_task(training, directory)
+    task = _restore_task(training, directory, FAMILIES[config.model_type])
     if task is not None:
         task = task.restore(tokenizer, _classes_of(config))
     if task is not None and len(task.vocabulary) != config.vocab_size:
@@ -195,14 +200,19 @@ def _classes_of(config: PreTrainedConfig) -> tuple[str, ...]:
     return tuple(str(name) for _, name in sorted((config.id2label or {}).items()))
 
 
-def _restore_task(training: Mapping, directory: Path) -> Task | None:
+def _restore_task(training: Mapping, directory: Path, family: Family) -> Task | None:
     described = training.get("task")
-    if described is None or (isinstance(described, Mapping) and described.get("name") not in TASKS):
+    if described is None or described["name"] not in TASKS:
         return None
     try:
-        options = described.get("options", {})
+        options = described["options"]
         if Path(path := str(options.get("path") or "")).name != path:
-            raise ValueError(f"path={path!r} names a file elsewhere on this machine")
-        return build_task(described["name"], **options)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{directory / TRAINING} names no task that can be built: {error}") from error
+            raise ValueError(f"path={quote(path)} names a file elsewhere on this machine")
+        task = build_task(described["name"], **options)
+        if task.kind == CLASSES and CLASSES not in family.kinds:
+            raise ValueError(f"{family.title}s name no classes, as {task.name!r} wants")
+        return task
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{directory / TRAINING} names no task that can be built: {shorten(error)}"
+        ) from error

@@ -5,21 +5,30 @@ A folder may come from anybody: its code is never run, and its numbers are compa
 
 import dataclasses
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
+from torch.nn.modules.module import (
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.architectures.families import FAMILIES, Family, is_ours
+from hf_attn.checkpoints.tokenizer_parts import check_built, check_settings, check_tokenizer
 from hf_attn.checkpoints.training_record import find_versions
+from hf_attn.checkpoints.training_schema import check_record
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
 from hf_attn.utils.model_lock import building_model
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
@@ -44,21 +53,15 @@ PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as othe
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
 LARGEST_NUMBER = 2**31 - 1
+LARGEST_HEADER, MOST_TENSORS = 10_000_000, 20_000  # of a file of weights: 100 bytes name a tensor
+SMALL = 1_000_000  # numbers that any model may have beside those in its file
 LARGEST_SETTING = 100_000  # in generation_config.json: tokens, beams, …
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression", None)
 # keys that transformers writes beside the fields of a configuration
 NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "torch_dtype"}
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
-# types of what is read from training.json; other keys are not checked
-TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("task", "recipe", "results", "versions", "worked_example"), dict),
-    **dict.fromkeys(("map", "search", "reach", "least_sure", "measured_with"), dict),
-    "curve": list,
-    **dict.fromkeys(("steps", "seed", "threads", "parameters"), int),
-    **dict.fromkeys(("seconds", "until"), (int, float)),
-    **dict.fromkeys(("model", "model_type", "device"), str),
-}
+TOKENIZER_CHECKS = {"tokenizer.json": check_tokenizer, "tokenizer_config.json": check_settings}
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
 
@@ -145,10 +148,7 @@ def read_training(directory: Path) -> dict:
     """Read training.json, empty where it is missing; ValueError where a value has a wrong type."""
     path = directory / TRAINING
     training = read_json(path) if find_file(directory, TRAINING) else {}
-    for name, wanted in TRAINING_TYPES.items():
-        value = training.get(name)
-        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
-            raise ValueError(f"{path} has {name}={shorten(value)}, which is no {name}. {SAVE_AGAIN}")
+    check_record(path, training)
     return training
 
 
@@ -159,7 +159,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     model_type = content.get("model_type")
     if not is_ours(model_type):
         raise ValueError(
-            f"{path} has model_type={model_type!r}, which hf_attn does not know; "
+            f"{path} has model_type={quote(model_type)}, which hf_attn does not know; "
             f"it loads {', '.join(FAMILIES)}.{_suggest_update(directory)}"
         )
     family = FAMILIES[model_type]
@@ -178,59 +178,115 @@ def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     for name in config.architectures or [family.head.__name__]:
         if name in known:
             return known[name]
-    raise ValueError(
-        f"{CONFIG} has architectures={config.architectures}; {config.model_type} has {', '.join(known)}."
-    )
+    named = quote(config.architectures)
+    raise ValueError(f"{CONFIG} has architectures={named}; {config.model_type} has {', '.join(known)}.")
 
 
-def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
-    """Compare the names and shapes of the file's tensors with the configured model's, else ValueError."""
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of a file's tensors, from its header; ValueError where it is too long or not whole."""
     try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+        if size > LARGEST_HEADER:
+            raise ValueError(f"its header has {size:,} bytes, more than {LARGEST_HEADER:,}")
         with safe_open(path, "pt") as file:
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        if len(found) > MOST_TENSORS:
+            raise ValueError(f"it holds {len(found):,} tensors, more than {MOST_TENSORS:,}")
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(
             f"{path} is not a whole safetensors file ({shorten(error)}). Save or download it again."
         ) from error
+    return found
+
+
+def build_empty(
+    name: str,
+    config: PreTrainedConfig,
+    model_class: type[PreTrainedModel],
+    shapes: Mapping[str, Sequence[int]],
+) -> PreTrainedModel:
+    """Build a model without its numbers, on the meta device.
+
+    It is counted while it is built, since a configuration may describe more layers than there is memory for.
+
+    Args:
+        name: what a refusal names.
+        config: of the model.
+        model_class: which is built.
+        shapes: of the tensors in its files, by their names.
+
+    Raises:
+        ValueError: it cannot be built, or needs far more numbers or parts than its files hold.
+    """
+    held, here = sum(map(math.prod, shapes.values())), threading.get_ident()
+    left = {
+        "numbers": 2 * held + SMALL,
+        "tensors": 4 * len(shapes) + 1000,
+        "parts": 64 * len(shapes) + 10_000,
+    }
+
+    def count(**taken: int) -> None:
+        if threading.get_ident() != here:  # the hooks are of every thread
+            return
+        for what, amount in taken.items():
+            left[what] -= amount
+            if left[what] < 0:
+                raise ValueError(
+                    f"its files hold {held:,} numbers in {len(shapes):,} tensors, and {CONFIG} describes a "
+                    f"model of far more {what}"
+                )
+
+    hooks = [
+        register_module_parameter_registration_hook(
+            lambda _module, _name, weight: (
+                None if weight is None else count(numbers=weight.numel(), tensors=1)
+            )
+        ),
+        register_module_module_registration_hook(lambda *_: count(parts=1)),
+    ]
+    try:
+        with building_model(), torch.device("meta"):
+            return model_class(config)
+    except Exception as error:  # torch raises many kinds for a size that it cannot have
+        raise ValueError(f"No model can be built from {name}: {shorten(error)}") from error
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
+    """Compare the names and shapes of the file's tensors with the configured model's, else ValueError."""
+    found = read_shapes(path)
     layers = max(
         getattr(config, name, 0) for name in ("num_hidden_layers", "encoder_layers", "decoder_layers")
     )
     if layers > len(found):  # every layer has weights: do not try to build what cannot be in the file
         raise ValueError(f"{path} holds {len(found)} tensors, too few for the {layers} layers of {CONFIG}.")
-    empty = _build_empty(path.parent / CONFIG, config, model_class)
+    empty = build_empty(str(path.parent / CONFIG), config, model_class, found)
     expected = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
     tied = set(empty.all_tied_weights_keys)
     remedy = f"{CONFIG} and {WEIGHTS} are not of the same model; save it again."
     for name, shape in expected.items():
         if name not in found and name not in tied:
-            raise ValueError(f"{path} lacks the tensor {name!r}. {remedy}")
+            raise ValueError(f"{path} lacks the tensor {quote(name)}. {remedy}")
         if name in found and name in tied:
-            raise ValueError(f"{path} holds {name!r}, which the configuration ties to another. {remedy}")
+            raise ValueError(f"{path} holds {quote(name)}, which the configuration ties to another. {remedy}")
         if name in found and found[name] != shape:
             raise ValueError(
-                f"{path}: {name!r} has shape {list(found[name])}, the configuration wants {list(shape)}. "
-                f"{remedy}"
+                f"{path}: {quote(name)} has shape {quote(list(found[name]))}, the configuration wants "
+                f"{list(shape)}. {remedy}"
             )
     if unknown := sorted(set(found) - set(expected)):
         raise ValueError(
-            f"{path} holds a tensor {unknown[0]!r} that the configuration does not have. {remedy}"
+            f"{path} holds a tensor {quote(unknown[0])} that the configuration does not have. {remedy}"
         )
 
 
 def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
     """Read the tokenizer and compare its size and special ids with the configuration's, else ValueError."""
     path = directory / "tokenizer.json"
-    read_json(path)
-    if auto_map := read_json(directory / "tokenizer_config.json").get("auto_map"):
-        raise ValueError(
-            f"{directory / 'tokenizer_config.json'} names code of its own: {auto_map!r}. {NOT_RUN}"
-        )
-    try:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
-    except Exception as error:  # `tokenizers` raises plain Exception
-        raise ValueError(f"{path} cannot be read ({shorten(error)}). Save it again.") from error
-    if not isinstance(tokenizer.model_max_length, int) or tokenizer.model_max_length < 1:
-        raise ValueError(f"{path} has model_max_length={tokenizer.model_max_length!r}. {SAVE_AGAIN}")
+    tokenizer = open_tokenizer(directory, PreTrainedTokenizerFast)
     remedy = "They are of different models; save it again."
     if len(tokenizer) != config.vocab_size:
         raise ValueError(
@@ -240,6 +296,30 @@ def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToken
         found, allowed = getattr(tokenizer, name), getattr(config, name)
         if found not in (allowed if isinstance(allowed, list) else [allowed]):
             raise ValueError(f"{path} has {name}={found}, but {CONFIG} has {allowed}. {remedy}")
+    return tokenizer
+
+
+def open_tokenizer(directory: Path, tokenizer_class: Any) -> Any:
+    """Build a folder's tokenizer once its files are checked: whatever opens one, opens it here.
+
+    Args:
+        directory: the folder.
+        tokenizer_class: a class of transformers that builds it, AutoTokenizer too.
+
+    Raises:
+        ValueError: a file is refused (`tokenizer_parts`), or cannot be read.
+    """
+    for name, check in TOKENIZER_CHECKS.items():
+        if find_file(directory, name):
+            check(directory / name, read_json(directory / name))
+    place = str(directory / "tokenizer.json")
+    try:
+        tokenizer = tokenizer_class.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # `tokenizers` raises plain Exception, and a panic, which is not even one
+        raise ValueError(f"{place} cannot be read ({shorten(error)}). Save it again.") from error
+    check_built(place, tokenizer)
     return tokenizer
 
 
@@ -266,13 +346,16 @@ def _check_fields(path: Path, content: Mapping, family: Family) -> None:
     unknown = sorted(set(content) - known - NOTES)
     if unknown:
         remedy = _suggest_update(path.parent) or " Take them out if they came from elsewhere."
-        raise ValueError(f"{path} has fields that hf_attn does not know: {', '.join(unknown)}.{remedy}")
+        raise ValueError(
+            f"{path} has fields that hf_attn does not know: {shorten(', '.join(unknown))}.{remedy}"
+        )
     auto_map = content.get("auto_map") or {}
     named = auto_map.items() if isinstance(auto_map, Mapping) else [("auto_map", auto_map)]
     for auto, code in named:
         if family.auto_map.get(auto) != code:
             raise ValueError(
-                f"{path} names code that is not hf_attn's: auto_map has {auto}={code!r}. {NOT_RUN}"
+                f"{path} names code that is not hf_attn's: auto_map has {quote(auto)}: {quote(code)}. "
+                f"{NOT_RUN}"
             )
 
 
@@ -285,7 +368,7 @@ def _check_values(path: Path, content: Mapping, family: Family) -> None:
             raise ValueError(f"{path} has {name}={value:g}, which is more than any model has.")
     names = content.get("architectures")
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"{path} has architectures={names!r}; it must be a list of class names.")
+        raise ValueError(f"{path} has architectures={quote(names)}; it must be a list of class names.")
     _check_classes(path, content)
     vocab_size = content.get("vocab_size", defaults.vocab_size)
     if isinstance(vocab_size, int):
@@ -298,7 +381,7 @@ def _check_values(path: Path, content: Mapping, family: Family) -> None:
 def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> None:
     for name in SET_IN_CALLS:
         if (value := content.get(name, default := getattr(defaults, name))) != default:
-            raise ValueError(f"{path} has {name}={value!r}; leave it out, it is asked for in each call.")
+            raise ValueError(f"{path} has {name}={quote(value)}; leave it out, it is asked for in each call.")
     allowed = {
         "is_encoder_decoder": (defaults.is_encoder_decoder,),
         "dtype": (*DTYPES, None),
@@ -307,10 +390,8 @@ def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> No
     }
     for name, values in allowed.items():
         if name in content and content[name] not in values:
-            choices = ", ".join(str(value) for value in values)
-            raise ValueError(
-                f"{path} has {name}={content[name]!r}; a {defaults.model_type} has {choices}. {SAVE_AGAIN}"
-            )
+            allowed_here = f"a {defaults.model_type} has {', '.join(map(str, values))}"
+            raise ValueError(f"{path} has {name}={quote(content[name])}; {allowed_here}. {SAVE_AGAIN}")
 
 
 def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
@@ -318,9 +399,8 @@ def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
         return
     ids = value if isinstance(value, list) and value else [value]
     if not all(type(one) is int and 0 <= one < vocab_size for one in ids):
-        raise ValueError(
-            f"{path} has {name}={value!r}; ids are whole numbers from 0 to {vocab_size - 1}. {SAVE_AGAIN}"
-        )
+        allowed = f"ids are whole numbers from 0 to {vocab_size - 1}"
+        raise ValueError(f"{path} has {name}={quote(value)}; {allowed}. {SAVE_AGAIN}")
 
 
 def _check_classes(path: Path, content: Mapping) -> None:
@@ -334,14 +414,6 @@ def _check_classes(path: Path, content: Mapping) -> None:
         raise ValueError(f"{path} has an id2label that does not name classes 0, 1, 2, …. {SAVE_AGAIN}")
     if numbers is not None and numbers != {name: int(place) for place, name in names.items()}:
         raise ValueError(f"{path} has a label2id that is not its id2label turned round. {SAVE_AGAIN}")
-
-
-def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
-    try:
-        with building_model(), torch.device("meta"):
-            return model_class(config)
-    except Exception as error:  # torch raises many kinds for a size that it cannot have
-        raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error
 
 
 def _suggest_update(directory: Path) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hf_attn.cli.output import AsJson, Failure, print_json, print_table, wrong_use
+from hf_attn.cli.output import AsJson, Failure, TaskSettings, print_json, print_table, wrong_use
 
 
 def cards(
@@ -15,6 +15,7 @@ def cards(
     examples: Annotated[
         int, typer.Option(min=1, help="Number of held-out examples to search for failures.")
     ] = 5000,
+    settings: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure checkpoints again and rewrite their cards.
@@ -24,6 +25,7 @@ def cards(
     """
     import torch
 
+    from hf_attn.architectures.settings import merge_settings
     from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
     from hf_attn.checkpoints.remeasure import find_folders, remeasure, write_collection
     from hf_attn.tasks.base import check_count
@@ -33,10 +35,11 @@ def cards(
     with wrong_use():
         check_count(examples, "--examples")
         folders = find_folders(folder)
+        options = merge_settings(settings or ())
     records, rows = {}, []
     for path in folders:
         try:
-            record, changed = remeasure(path, examples)
+            record, changed = remeasure(path, examples, **options)
         except (ValueError, ImportError) as error:
             raise Failure(f"{path} cannot be measured: {error}") from error
         records[path.name] = record

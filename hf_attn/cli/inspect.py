@@ -13,6 +13,7 @@ from hf_attn.cli.output import (
     AsJson,
     AttentionFile,
     Folder,
+    TaskSettings,
     check_data,
     interval_title,
     open_checkpoint,
@@ -48,10 +49,6 @@ LARGEST_IMAGE = 50 * 2**20  # bytes of a file
 TaskName = Annotated[
     str | None,
     typer.Option(help="Another task with the same vocabulary, or its file (default: the model's)."),
-]
-TaskSettings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Task option to change; may be repeated."),
 ]
 
 

@@ -37,6 +37,10 @@ THREADS = typer.Option(
 TASK = typer.Argument(metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
 Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder.")]
+TaskSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Task option to change; may be repeated."),
+]
 SOURCE_TEXT = typer.Argument(
     metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
 )

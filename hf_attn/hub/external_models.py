@@ -5,17 +5,14 @@ opened. A model that needs more is refused in a sentence.
 """
 
 import contextlib
-import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from httpx2 import TransportError
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, StrictDataclassError
-from safetensors import SafetensorError, safe_open
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -39,8 +36,11 @@ from hf_attn.checkpoints.validate import (
     CONFIG,
     INDEX,
     WEIGHTS,
+    build_empty,
     list_model_files,
+    open_tokenizer,
     read_json,
+    read_shapes,
     refuse_adapter,
     refuse_pickles,
 )
@@ -54,10 +54,10 @@ from hf_attn.hub.client import (
 )
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # fields that name other repos
-SMALL = 1_000_000  # numbers that any model may have beside those in its file
+ATTENTIONS = (None, "eager", "sdpa")  # ways to compute it that are in torch: others are code from the Hub
 WEIGHTS_LIMIT = 4 * 2**30  # bytes
 TOKENIZERS = (  # files of which a tokenizer is made
     "tokenizer.json",
@@ -168,11 +168,18 @@ def _check_config(name: str, content: Mapping) -> None:
             f"{name} needs code of its own (auto_map in {CONFIG}), and no code from a repository is run "
             "here. Open a model whose classes are in transformers."
         )
-    if (model_type := content.get("model_type")) not in CONFIG_MAPPING:
-        raise ValueError(f"{name} has model_type={model_type!r}, which this transformers does not know.")
+    model_type = content.get("model_type")
+    if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+        raise ValueError(f"{name} has model_type={quote(model_type)}, which this transformers does not know.")
     if content.get("quantization_config"):
         raise ValueError(f"{name} is quantised; open the model that it was made from.")
     for part in _parts_of(content):
+        for field, value in part.items():
+            if "_implementation" in str(field) and value not in ATTENTIONS:
+                raise ValueError(
+                    f"{name} computes by code from elsewhere ({field}={quote(value)} in {CONFIG}), "
+                    "and none is run here; take it out of the file, or write eager or sdpa."
+                )
         if any(part.get(field) for field in BACKBONES):
             raise ValueError(
                 f"{name} takes a part of its model from another repository (backbone in {CONFIG}), and only "
@@ -194,10 +201,9 @@ def _parts_of(content: Mapping) -> Iterator[Mapping]:
 
 def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> None:
     """Refuse a model much larger than its weights or than this machine's memory, before it is built."""
-    shapes = []
+    shapes: dict[str, tuple[int, ...]] = {}
     for part in [WEIGHTS] if WEIGHTS in files else [file for file in files if file.endswith(".safetensors")]:
-        with safe_open(files[part], "pt") as file:
-            shapes += [file.get_slice(tensor).get_shape() for tensor in file.keys()]  # noqa: SIM118
+        shapes |= read_shapes(files[part])
     layers = [
         value
         for part in _parts_of(config.to_dict())
@@ -206,11 +212,8 @@ def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> No
     ]
     if max(layers, default=0) > len(shapes):  # every layer has weights: do not build what cannot be there
         raise ValueError(f"{name} holds {len(shapes)} tensors, too few for {max(layers)} layers in {CONFIG}.")
-    with building_model(), torch.device("meta"):
-        needed = sum(weight.numel() for weight in model_class(config).parameters())
-    held = sum(math.prod(shape) for shape in shapes)
-    if needed > 2 * held + SMALL:
-        raise ValueError(f"{name} holds {held:,} numbers, and its {CONFIG} describes a model of {needed:,}.")
+    empty = build_empty(f"{name}/{CONFIG}", config, model_class, shapes)
+    needed = sum(weight.numel() for weight in empty.parameters())
     check_memory(FLOAT * needed, measure_room(), name, "its size: choose a smaller model")
 
 
@@ -256,8 +259,7 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
     safely = {"trust_remote_code": False, "local_files_only": True}
     with _explain_errors(name):
         config = AutoConfig.from_pretrained(folder, **safely)
-    model_class = choose_class(config)
-    with _explain_errors(name):
+        model_class = choose_class(config)
         _check_size(name, files, config, model_class)
         with building_model():
             loaded: Any = model_class.from_pretrained(
@@ -269,12 +271,15 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
                 output_loading_info=True,
             )
         model, info = loaded
+        model.eval()
         reads_images = model.main_input_name == "pixel_values"
+        if not reads_images:
+            _run_once(model)
         reader: Any = None
         if reads_images:
             reader = AutoImageProcessor.from_pretrained(folder, **safely)
         elif any((folder / file).is_file() for file in TOKENIZERS):
-            reader = AutoTokenizer.from_pretrained(folder, **safely)
+            reader = open_tokenizer(folder, AutoTokenizer)
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
         raise ValueError(
@@ -290,14 +295,20 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
             f"{name} has a tokenizer of {len(reader)} tokens, but a model of {rows}: they do not belong "
             "together."
         )
-    return Checkpoint(model.eval(), reader, None, {}, folder)
+    return Checkpoint(model, reader, None, {}, folder)
+
+
+@torch.no_grad()
+def _run_once(model: PreTrainedModel) -> None:
+    """Read two tokens: a configuration may hold numbers that no model can compute with."""
+    ids = torch.zeros(1, 2, dtype=torch.long)
+    model(input_ids=ids, **({"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}))
 
 
 @contextlib.contextmanager
 def _explain_errors(name: str) -> Iterator[None]:
-    """Turn whatever transformers raises over the files into one sentence."""
-    wrong = (ValueError, OSError, RuntimeError, KeyError, TypeError, AttributeError, ImportError)
+    """Turn whatever transformers and torch raise over the files into one sentence: it can be anything."""
     try:
         yield
-    except (*wrong, StrictDataclassError, SafetensorError, TransportError, HfHubHTTPError) as error:
+    except Exception as error:
         raise ValueError(f"{name} cannot be opened: {shorten(error)}") from error

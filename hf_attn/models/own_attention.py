@@ -75,7 +75,7 @@ class OwnAttention(MultiHeadAttention):
         """
         try:
             weights = self.weigh(query, key, may_attend)
-        except Exception as error:  # whatever the file does
+        except (Exception, SystemExit) as error:  # whatever the file does
             raise AttentionError(self.explain("weigh", error, f", in {self.place},")) from error
         shape = (*query.shape[:3], key.shape[2])
         if not isinstance(weights, torch.Tensor):
@@ -120,7 +120,7 @@ class OwnAttention(MultiHeadAttention):
         raise AttentionError(f"{type(self).__name__}.weigh of {self.file}, in {self.place}, {what}.")
 
     @classmethod
-    def explain(cls, method: str, error: Exception, place: str = "") -> str:
+    def explain(cls, method: str, error: BaseException, place: str = "") -> str:
         """Say what a method of the file raised, and in which of its lines."""
         line, trace = "", error.__traceback__
         while trace is not None:

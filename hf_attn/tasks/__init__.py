@@ -24,7 +24,7 @@ from hf_attn.tasks.text.sentences import Sentences
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
-from hf_attn.utils.python_file import load_class
+from hf_attn.utils.python_file import explain_methods, load_class
 
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,
@@ -73,12 +73,15 @@ def build_task(name: str | type[Task], **options) -> Task:
 def load_task_file(path: str | Path) -> type[Task]:
     """The one task that a Python file of one's own defines. The file is run: load only what you trust.
 
+    What goes wrong in its methods later is an OwnCodeError that names the line.
+
     Raises:
         ValueError: the file is not there, cannot be run, or does not define exactly one task that is whole.
     """
     path = Path(path)
     task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
+    explain_methods(task, path)
     return task
 
 

@@ -333,8 +333,17 @@ class Task(ABC):
             name: dataclasses.replace(recipe, architecture=architecture) for name, recipe in recipes.items()
         }
 
-    def restore(self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str]) -> "Task":  # noqa: ARG002
-        """The task as a checkpoint knows it: what was learned from data is the checkpoint's."""
+    def restore(
+        self,
+        tokenizer: "PreTrainedTokenizerFast",  # noqa: ARG002
+        classes: Sequence[str],  # noqa: ARG002
+        *,
+        may_fetch: bool = False,  # noqa: ARG002
+    ) -> "Task":
+        """The task as a checkpoint knows it: what was learned from data is the checkpoint's.
+
+        The data set that its options name is fetched only if somebody here asked for it (`may_fetch`).
+        """
         return self
 
     @functools.cached_property

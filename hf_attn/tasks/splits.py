@@ -90,8 +90,10 @@ def split_within_targets(rows: Sequence[tuple[str, str]]) -> list[str]:
 def _fill(groups: Sequence[str], sizes: Counter[str], rows: float) -> list[str]:
     """The first groups that have as many rows together, or one group's more."""
     chosen: list[str] = []
+    filled = 0
     for group in groups:
-        if sum(sizes[other] for other in chosen) >= rows:
+        if filled >= rows:
             break
         chosen.append(group)
+        filled += sizes[group]
     return chosen

@@ -1,22 +1,46 @@
-"""The one class that a Python file of one's own defines."""
+"""The one class that a Python file of one's own defines, and what goes wrong in it."""
 
+import contextlib
+import functools
 import importlib.util
 import inspect
+import linecache
+import signal
 import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from hf_attn.utils.folder_files import read_bounded
+from hf_attn.utils.text import shorten
 
 LARGEST_FILE = 5 * 2**20  # bytes
+SECONDS = 60.0  # for running a file, and for each call of its code: a million examples take a few
 Base = TypeVar("Base")
+
+
+class OwnCodeError(Exception):
+    """Code of a file of one's own failed, ended the process or ran too long; the message names its line."""
+
+
+class _Inside(threading.local):
+    is_own = False  # whether this thread runs code of a file
+
+
+_inside = _Inside()
+
+
+class _TooLong(BaseException):  # no Exception, which the file may catch
+    pass
 
 
 def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     """Run a Python file and return the one subclass of `base` in it: run only what you trust.
 
-    `what` is the class in a word, "task" or "attention". ValueError: the file is not there, cannot be run, or
-    does not define exactly one.
+    It may take SECONDS. `what` is the class in a word, "task" or "attention". ValueError: the file is not
+    there, cannot be run, or does not define exactly one.
     """
     try:
         read_bounded(path, LARGEST_FILE)
@@ -30,12 +54,13 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     before = sys.modules.get(name)
     sys.modules[name] = module  # where dataclasses look up what annotations name
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the file does
+        with time_limit():
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit, _TooLong) as error:  # whatever the file does
         del sys.modules[name]
         if before is not None:  # what was loaded from it before is still in use
             sys.modules[name] = before
-        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path} cannot be run: {_describe(error, path)}.") from error
     found = {
         value
         for value in vars(module).values()
@@ -47,3 +72,81 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
             f"{path} must define exactly one subclass of hf_attn.{base.__name__}; it defines {names}."
         )
     return found.pop()
+
+
+def explain_methods(cls: type, path: Path) -> None:
+    """Let every method and property that a file defines for a class run in `explained`."""
+
+    def explain(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def run(*given, **named):
+            if _inside.is_own:  # a method that calls another
+                return function(*given, **named)
+            with explained(path):
+                return function(*given, **named)
+
+        return run
+
+    for owner in cls.__mro__:
+        for name, value in list(vars(owner).items()) if owner.__module__ == cls.__module__ else ():
+            if isinstance(value, property) and value.fget is not None:
+                setattr(owner, name, property(explain(value.fget)))
+            elif isinstance(value, functools.cached_property):
+                setattr(owner, name, explained_once := functools.cached_property(explain(value.func)))
+                explained_once.__set_name__(owner, name)
+            elif inspect.isfunction(value) and Path(value.__code__.co_filename) == path.absolute():
+                setattr(owner, name, explain(value))
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Run code of a file: OwnCodeError with its line where it fails, ends the process or takes too long.
+
+    A ValueError that the file itself raises is a refusal, and stays one; errors of other code stay too.
+    """
+    _inside.is_own = True
+    try:
+        with time_limit():
+            yield
+    except (Exception, SystemExit, _TooLong) as error:
+        frame = _find_frame(error, path)
+        if frame is None:
+            raise
+        if isinstance(error, ValueError) and (frame.line or "").startswith("raise "):
+            raise
+        raise OwnCodeError(f"{path}: {frame.name} failed: {_describe(error, path)}.") from error
+    finally:
+        _inside.is_own = False
+
+
+@contextlib.contextmanager
+def time_limit() -> Iterator[None]:
+    """Stop what takes more than SECONDS, where the system can: in the main thread, outside Windows."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+    handler, timer = signal.signal(signal.SIGALRM, _stop), signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise _TooLong(f"it takes more than {SECONDS:g} seconds")
+
+
+def _find_frame(error: BaseException, path: Path) -> traceback.FrameSummary | None:
+    """The innermost line of the file that led to an error."""
+    linecache.checkcache(str(path))
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame for frame in reversed(frames) if Path(frame.filename) == path.absolute()), None)
+
+
+def _describe(error: BaseException, path: Path) -> str:
+    frame = _find_frame(error, path)
+    kind = "" if isinstance(error, _TooLong) else f"{type(error).__name__}: "
+    place = "" if frame is None else f" (line {frame.lineno}: {shorten(frame.line, 100)})"
+    return f"{kind}{shorten(error).rstrip('.')}{place}"

@@ -16,6 +16,7 @@ gr = pytest.importorskip("gradio")
 from gradio import components  # noqa: E402
 
 from demos.links import codec as links  # noqa: E402
+from demos.links import open_link  # noqa: E402
 from demos.session.page import JobSpec  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import form, replay  # noqa: E402
@@ -273,6 +274,22 @@ def test_a_link_that_trains_for_long_asks_first(linked):
     assert friend.run.step == 6
     for session in (sender, friend):
         session.close()
+
+
+@pytest.mark.parametrize("tab", ["explore", "try"])
+def test_a_link_to_a_model_elsewhere_asks_before_it_is_fetched(linked, connections, tab):
+    friend, text = linked.session(), packed(tab=tab, fields={"checkpoint": "somebody/model", "text": "1 2"})
+    updates, told = linked.read(text, friend)
+    assert told["asks"].startswith("This link opens the model 'somebody/model', which nobody opened")
+    assert list(updates) == [linked.links.board]
+    refused = linked.links.skip_training(friend)
+    assert linked.told(refused)["opened"]["said"] == open_link.UNFETCHED
+    assert linked.links.train_link(friend) == {}, "it was answered"
+    assert connections == []
+    linked.read(text, friend)
+    fetched = linked.links.train_link(friend)
+    assert "cannot be opened" in linked.told(fetched)["refused"]
+    assert connections
 
 
 def test_a_run_that_was_deleted_is_linked_by_no_name_and_a_typed_text_is_no_run(linked):

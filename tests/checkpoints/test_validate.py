@@ -128,14 +128,14 @@ def test_classes_that_do_not_fit_are_refused(classifier, changes, words):
         ),
         ("tokenizer_config.json", {"pad_token": "</s>"}, "pad_token_id=2, but config.json has 0"),
         ("tokenizer.json", {"model": {"type": "WordLevel"}}, "cannot be read"),
-        ("training.json", {"curve": "steep"}, "curve=steep, which is no curve"),
+        ("training.json", {"curve": "steep"}, "curve=steep, which is no list of"),
         ("training.json", {"results": [1]}, "results"),
         (
             "training.json",
             {"task": {"name": "pairs", "options": {"path": "/etc/passwd"}}},
             "elsewhere on this",
         ),
-        ("training.json", {"task": {"name": "copy", "options": 3}}, "no task that can be built"),
+        ("training.json", {"task": {"name": "copy", "options": 3}}, "task.options=3, which is no object"),
     ],
     ids=str,
 )

@@ -319,7 +319,19 @@ def test_a_part_of_another_repository_is_not_fetched_by_whoever_s_token(gpt2, tm
     [
         ({"n_layer": 10**6}, "too few for 1000000 layers"),
         ({"n_embd": 2**17, "n_head": 2}, "describes a model of"),
-        ({"num_labels": 10**9}, "classes; 100,000 at most"),
+        ({"num_labels": 10**9}, "classes; 25,000 at most"),
+        (
+            {"model_type": "mixtral", "num_hidden_layers": 2, "num_local_experts": 10**9, "vocab_size": 10},
+            "describes a model of far more",
+        ),
+        (
+            {"model_type": "dinov2", "num_hidden_layers": 2, "hidden_size": 2**20, "num_attention_heads": 1},
+            "describes a model of far more numbers",
+        ),
+        (
+            {"model_type": "swin", "depths": [10**6], "num_heads": [1], "architectures": ["SwinModel"]},
+            "describes a model of far more",
+        ),
     ],
 )
 def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(gpt2, tmp_path, changes, words):
@@ -328,3 +340,48 @@ def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(gpt2,
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ValueError, match=words):
         open_model(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"_attn_implementation": "somebody/kernel"},
+        {"attn_implementation": {"": "somebody/kernel"}},
+        {"_attn_implementation_internal": "flash_attention_2"},
+        {"experts_implementation": "somebody/experts"},
+        {"text_config": {"model_type": "gpt2", "_attn_implementation": "somebody/kernel@main:f"}},
+    ],
+    ids=str,
+)
+def test_no_code_for_attention_is_loaded_from_elsewhere(gpt2, changes):
+    rewrite(gpt2, **changes)
+    with pytest.raises(ValueError, match=r"computes by code from elsewhere .*write eager or sdpa"):
+        open_model(gpt2)
+    rewrite(gpt2, **{**dict.fromkeys(changes), "_attn_implementation": "eager"})
+    assert open_model(gpt2).model.config._attn_implementation == "eager"
+
+
+def test_a_header_of_weights_is_not_read_where_no_model_has_such_a_one(gpt2):
+    weights = gpt2 / "model.safetensors"
+    weights.write_bytes((99_000_000).to_bytes(8, "little"))
+    with weights.open("r+b") as file:
+        file.truncate(99_000_008)  # a file with a hole
+    with pytest.raises(ValueError, match="its header has 99,000,000 bytes, more than 10,000,000"):
+        open_model(gpt2)
+
+
+@pytest.mark.parametrize(
+    "place", ["../gpt2-outside.safetensors", "/etc/passwd", "sub/model.safetensors", "", 3]
+)
+def test_an_index_that_names_a_file_elsewhere_is_refused(gpt2, place):
+    shutil.copyfile(gpt2 / "model.safetensors", gpt2.parent / "gpt2-outside.safetensors")
+    (gpt2 / "model.safetensors").unlink()
+    (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
+    with pytest.raises(ValueError, match="which is no file of its folder"):
+        open_model(gpt2)
+
+
+def test_an_adapter_is_not_applied(gpt2):
+    (gpt2 / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 10**7}))
+    with pytest.raises(ValueError, match="has an adapter beside its weights"):
+        open_model(gpt2)

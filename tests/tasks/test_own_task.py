@@ -2,13 +2,17 @@
 
 import ast
 import re
+import signal
 from pathlib import Path
 
 import pytest
+import torch
 
 from hf_attn.architectures.settings import apply_settings, name_task
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import TASKS, load_task_file
+from hf_attn.utils import python_file
+from hf_attn.utils.python_file import OwnCodeError
 from tests.support.commands import in_process, rows_of, run_page
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +59,6 @@ def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_pa
 
 
 def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
-    import torch
-
     task = load_task_file("my_task.py")(shift=4)
     batch = task.sample(torch.Generator().manual_seed(0), 400)
     trained = set()
@@ -159,6 +161,66 @@ def test_two_names_for_one_class_are_one_task(tmp_path):
 )
 def test_a_file_that_makes_no_task_is_refused_in_words(tmp_path, text, said):
     assert said in refused(tmp_path / "my_task.py", text)
+
+
+@pytest.mark.parametrize(
+    ("method", "line", "said"),
+    [
+        (
+            "answer",
+            "return {}[source]",
+            "answer failed: KeyError: 'cab' (line 52: return {}[source])",
+        ),
+        (
+            "answer",
+            "return int(source)",
+            "ValueError: invalid literal for int() with base 10: 'cab' (line 52: ",
+        ),
+        (
+            "answer",
+            "raise SystemExit(3)",
+            "answer failed: SystemExit: 3 (line 52: raise SystemExit(3))",
+        ),
+        ("answer", "while True: pass", "failed: it takes more than 1 seconds (line 52: while True: pass)"),
+        ("answer", "return self.answer(source)", "RecursionError"),
+        ("answer", "raise RuntimeError('x' * 10**6)", "RuntimeError: xxx"),
+        (
+            "max_source_tokens",
+            "return 1 / 0",
+            "max_source_tokens failed: ZeroDivisionError: division by zero",
+        ),
+    ],
+)
+def test_what_fails_in_a_method_is_one_sentence_that_names_the_line(here, monkeypatch, method, line, said):
+    monkeypatch.setattr(python_file, "SECONDS", 1.0)
+    old = re.search(rf"def {method}\(.*\n", EXAMPLE)[0]
+    (here / "my_task.py").write_text(EXAMPLE.replace(old, f"{old}        {line}\n"), encoding="utf-8")
+    task = load_task_file("my_task.py")()
+    with pytest.raises(OwnCodeError, match=r"^my_task\.py: ") as refusal:
+        task.answer("cab") if method == "answer" else task.max_source_tokens
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 600
+
+
+def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):
+    monkeypatch.setattr(python_file, "SECONDS", 0.2)
+    before = signal.getitimer(signal.ITIMER_REAL)
+    said = refused(
+        here / "mine.py", "while True:\n    try:\n        1 / 0\n    except Exception:\n        pass\n"
+    )
+    assert "cannot be run: it takes more than 0.2 seconds (line " in said
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == pytest.approx(before[0], abs=5)
+
+
+def test_the_command_line_says_in_one_line_which_line_of_the_file_failed(here, capsys):
+    broken = EXAMPLE.replace("        lengths = ", "        lengths = {}['a']  # ")
+    (here / "my_task.py").write_text(broken, encoding="utf-8")
+    code, _, errors = in_process(capsys, "train", "my_task.py", *FEW_STEPS)
+    assert code == 1
+    assert re.fullmatch(
+        r"hf-attn: my_task\.py: draw failed: KeyError: 'a' \(line \d+: lengths = .*\n", errors
+    )
 
 
 def test_a_file_that_is_not_there_is_refused_in_words(tmp_path, capsys):

@@ -207,6 +207,14 @@ def test_files_that_are_no_table_are_refused_in_words(tmp_path, content, said):
         build_task("pairs", path=str(tmp_path / "a.csv")).held_out(10)
 
 
+def test_more_text_than_can_be_learned_from_is_refused_before_anything_is_learned(tmp_path):
+    rows = "\n".join(f"{number},{'a word ' * 2000}" for number in range(750))
+    (tmp_path / "long.csv").write_text(f"source,target\n{rows}\n")
+    task = build_task("pairs", path=str(tmp_path / "long.csv"), tokenizer_kind="bpe")
+    with pytest.raises(ValueError, match=r"10,501,\d+ characters of sources and targets; 10,000,000 at most"):
+        _ = task.tokenizer
+
+
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_a_source_with_a_character_never_met_is_refused_and_the_character_named(table, kind):
     task = build_task("pairs", path=table, tokenizer_kind=kind)

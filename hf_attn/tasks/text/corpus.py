@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
+ENCODED_AT_ONCE = 1000  # texts
 
 
 class Row(NamedTuple):
@@ -40,6 +41,7 @@ class Knowledge:
     tokenizer: str  # tokenizer.json
     max_length: int  # tokens that the model reads, `</s>` included
     classes: tuple[str, ...]  # names of the classes, in the order of the model's outputs
+    may_fetch: bool = False  # whether somebody here named its data set: a checkpoint's own is not fetched
 
 
 @dataclass(frozen=True)
@@ -206,10 +208,12 @@ class CorpusTask(Task):
         rows = zip(sequences.ids.split(sequences.lengths.tolist()), encoded.numbers, strict=True)
         return {_content(ids.tolist()): self.rows[number].group for ids, number in rows}
 
-    def restore(self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str]) -> "CorpusTask":
+    def restore(
+        self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str], *, may_fetch: bool = False
+    ) -> "CorpusTask":
         """The task with a checkpoint's tokenizer and classes; only examples need the data."""
         text = tokenizer.backend_tokenizer.to_str()
-        return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes)))
+        return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes), may_fetch))
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:
@@ -316,6 +320,9 @@ def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
 
 
 def encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Ids of many texts at once, without `</s>`."""
-    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
-    return [encoding.ids for encoding in encodings]
+    """Ids of many texts, without `</s>`; some at a time: an encoding takes far more room than its ids."""
+    ids: list[list[int]] = []
+    for start in range(0, len(texts), ENCODED_AT_ONCE):
+        part = list(texts[start : start + ENCODED_AT_ONCE])
+        ids += [encoding.ids for encoding in tokenizer.encode_batch(part, add_special_tokens=False)]
+    return ids

@@ -105,9 +105,8 @@ class Language(OwnText):
 
     def read_rows(self) -> list[Row]:
         if self.dataset:
-            documents = list(
-                dict.fromkeys(line.cells[0] for line in read_dataset(self.dataset, (self.text,)))
-            )
+            lines = read_dataset(self.dataset, (self.text,), self.known)
+            documents = list(dict.fromkeys(line.cells[0] for line in lines))
             lacking = f"different texts; at least {FEWEST_ROWS} are needed."
         elif self.path:
             documents = documents_of(read_text(Path(self.path), "a text", SAVE_AS))

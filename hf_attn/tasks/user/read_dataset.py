@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from hf_attn.tasks.user.read_table import Line
+from hf_attn.tasks.text.corpus import Knowledge
+from hf_attn.tasks.user.read_table import MOST_ROWS, Line
 from hf_attn.utils.text import shorten
 
 SPLIT = "train"
-MOST_ROWS = 50_000  # more than a small model learns from in the time that it has
 
 
 def load_library():
@@ -20,7 +20,7 @@ def load_library():
     return datasets
 
 
-def read_dataset(name: str, columns: Sequence[str]) -> list[Line]:
+def read_dataset(name: str, columns: Sequence[str], known: Knowledge | None) -> list[Line]:
     """Columns of a data set's training part, its first MOST_ROWS rows; a class label is read by its name.
 
     Rows with an empty cell are left out: nobody here can mend them.
@@ -28,10 +28,17 @@ def read_dataset(name: str, columns: Sequence[str]) -> list[Line]:
     Args:
         name: as the Hub knows it ("stanfordnlp/imdb"), or a folder of data files.
         columns: their names.
+        known: of a task that a checkpoint restored, which may not choose what is fetched or read here.
 
     Raises:
-        ValueError: `datasets` is not installed, the data set cannot be had, or it has no such column.
+        ValueError: the name is a checkpoint's, and nobody here asked for it; `datasets` is not installed, the
+            data set cannot be had, or it has no such column.
     """
+    if known is not None and not known.may_fetch:
+        raise ValueError(
+            f"The checkpoint says that it learned from the data set {shorten(name, 100)!r}, and what a file "
+            f"names is not fetched unasked: if you want it, say --set dataset={shorten(name, 100)}."
+        )
     library = load_library()
     try:
         table = library.load_dataset(name, split=f"{SPLIT}[:{MOST_ROWS}]")

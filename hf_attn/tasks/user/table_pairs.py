@@ -20,6 +20,9 @@ from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import read_columns
 from hf_attn.tasks.user.table_classes import FEWEST_ROWS
 
+MOST_TEXT = 10_000_000  # characters of all pairs: a minute to learn a vocabulary from, and 1 GB
+CHARACTERS = "characters"  # the kind whose tokens can be counted before there are any
+
 
 @dataclass(frozen=True)
 class Pairs(TableTask, OwnText):
@@ -86,7 +89,8 @@ class Pairs(TableTask, OwnText):
     def _table(self) -> list[tuple[str, ...]]:
         """The pairs as they stand in the file, none twice."""
         if self.dataset:
-            return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, self.columns)))
+            lines = read_dataset(self.dataset, self.columns, self.known)
+            return list(dict.fromkeys(line.cells for line in lines))
         if not self.path:
             raise ValueError(
                 "Task 'pairs' has no data: give path=table.csv, a table of sources and targets, or dataset=… "
@@ -109,12 +113,24 @@ class Pairs(TableTask, OwnText):
                 f"{self.path or self.dataset} has {len(targets)} different sources; at least "
                 f"{FEWEST_ROWS} are needed: add some."
             )
+        texts = [text for pair in targets.items() for text in pair]
+        if (size := sum(map(len, texts))) > MOST_TEXT:
+            raise ValueError(
+                f"{self.path or self.dataset} has {size:,} characters of sources and targets; {MOST_TEXT:,} "
+                "at most are read: take a part of it."
+            )
+        if self.tokenizer_kind == CHARACTERS:  # known before anything is learned or encoded
+            self._refuse_long(texts, [1 + len(text) for text in texts])
         return [Row(*pair, fold_text(pair[0])) for pair in targets.items()]
 
     def longest_row(self, tokenizer: Tokenizer) -> int:
         """Tokens of the longest source or target, `</s>` included; ValueError above `max_length`."""
         texts = [text for row in self.rows for text in (row.source, row.target)]
-        lengths = [1 + len(ids) for ids in encode_all(tokenizer, texts)]
+        if self.tokenizer_kind == CHARACTERS:
+            return self._refuse_long(texts, [1 + len(text) for text in texts])
+        return self._refuse_long(texts, [1 + len(ids) for ids in encode_all(tokenizer, texts)])
+
+    def _refuse_long(self, texts: list[str], lengths: list[int]) -> int:
         longest = max(lengths)
         if longest > self.max_length:
             long = sum(length > self.max_length for length in lengths)
