@@ -11,6 +11,15 @@ def shorten(what: object, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
+def quote(value: object, most: int = 100) -> str:
+    """A value as an error quotes it, never long.
+
+    >>> quote("a"), quote(["x" * 200], 9)
+    ("'a'", "['xxxxx…")
+    """
+    return shorten(repr(value), most)
+
+
 def replace_surrogates(text: str) -> str:
     r"""The text with � for each half of a surrogate pair, which UTF-8 cannot encode.
 
