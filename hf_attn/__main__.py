@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working, wrong_use
+from hf_attn.utils.text import replace_surrogates, shorten
 
 app = typer.Typer(
     help="Understand attention by building it and watching it learn.",
@@ -29,6 +30,7 @@ NUMBERS = (  # what pydantic calls a number that cannot be read, or is out of it
     *("int_parsing", "int_parsing_size", "int_from_float", "float_parsing"),
     *("greater_than_equal", "less_than_equal"),
 )
+LONGEST = 2_000  # characters of a refusal, which may quote what was given
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
@@ -89,7 +91,7 @@ app.command("push-space")(loads_first(hub.push_space))
 
 def _leave(message: str, code: int) -> NoReturn:
     """Say in one line what went wrong, and go."""
-    print(f"hf-attn: {' '.join(message.split())}", file=sys.stderr)
+    print(f"hf-attn: {shorten(message, LONGEST)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -113,8 +115,6 @@ def _explain(error: TyperException) -> str:
 
 def main() -> None:
     """Run the command line; errors that are no bugs become one line, a bug shows its traceback."""
-    from hf_attn.utils.text import replace_surrogates
-
     try:
         words = [word if os.path.exists(word) else replace_surrogates(word) for word in sys.argv[1:]]
         code = app(words or ["--help"], prog_name="hf-attn", standalone_mode=False)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hf_attn.utils.folder_files import read_bounded
+from hf_attn.utils.text import quote, shorten
 
 LARGEST_FILE = 5 * 2**20  # bytes
 Base = TypeVar("Base")
@@ -21,7 +22,7 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     try:
         read_bounded(path, LARGEST_FILE)
     except OSError as error:
-        raise ValueError(f"There is no {what} file {str(path)!r}.") from error
+        raise ValueError(f"There is no {what} file {quote(str(path), 300)}.") from error
     name = f"hf_attn_{what}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -35,7 +36,8 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
         del sys.modules[name]
         if before is not None:  # what was loaded from it before is still in use
             sys.modules[name] = before
-        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+        reason = shorten(error).rstrip(".")
+        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {reason}.") from error
     found = {
         value
         for value in vars(module).values()

@@ -16,6 +16,7 @@ from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.tasks import Batch, Task
 from hf_attn.training.loop import VALIDATION_SAMPLE
+from hf_attn.utils.text import shorten
 
 PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
@@ -90,8 +91,8 @@ def compare_word_orders(one: Sequence[str], other: Sequence[str], seed: int = 0)
     bag = Counter(one)
     missing, extra = list((bag - Counter(other)).elements()), list((Counter(other) - bag).elements())
     if missing or extra:
-        differences = [f"only the first has {', '.join(missing[:3])}"] * bool(missing)
-        differences += [f"only the second has {', '.join(extra[:3])}"] * bool(extra)
+        differences = [f"only the first has {shorten(', '.join(missing[:3]))}"] * bool(missing)
+        differences += [f"only the second has {shorten(', '.join(extra[:3]))}"] * bool(extra)
         raise ValueError(f"The sentences must have the same words: {'; '.join(differences)}.")
     if len(one) < 2:
         raise ValueError("One word has no order: write two words or more.")

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import json
 import re
 from collections import Counter
@@ -11,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hf_attn.utils.folder_files import read_bounded
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 MOST_BYTES = 50 * 2**20
 MOST_CHARACTERS = 20_000  # of one cell: more than any model here reads
+MOST_ROWS = 50_000  # more than a small model learns from in the time that it has
 DELIMITERS = (",", ";", "\t", "|")
 # what files that are no text begin with
 MAGIC = {
@@ -58,9 +60,10 @@ def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
     text = read_text(path)
     if not text.strip():
         raise ValueError(f"{path} is empty; {_example(columns)}.")
-    lines = list(
-        _json_lines(path, text, columns) if _is_json(path, text) else _csv_lines(path, text, columns)
-    )
+    rows = _json_lines(path, text, columns) if _is_json(path, text) else _csv_lines(path, text, columns)
+    lines = list(itertools.islice(rows, MOST_ROWS + 1))
+    if len(lines) > MOST_ROWS:
+        raise ValueError(f"{path} has more than {MOST_ROWS:,} rows; so many are read: take a part of it.")
     if empty := [line.number for line in lines if not all(line.cells)]:
         raise ValueError(
             f"{path} has {len(empty)} {'row' if len(empty) == 1 else 'rows'} with an empty cell, the first "
@@ -84,8 +87,8 @@ def column_names(path: str | Path, asked: Sequence[str] = ()) -> list[str]:
     path = Path(path)
     text = read_text(path)
     if not _is_json(path, text):
-        return list(_find_header(text, asked)[0])
-    with contextlib.suppress(ValueError):
+        return list(_find_header(path, text, asked)[0])
+    with contextlib.suppress(ValueError, RecursionError):
         row = json.loads(text.lstrip().partition("\n")[0])
         return list(row) if isinstance(row, dict) else []
     return []
@@ -117,7 +120,7 @@ def describe_columns(path: str | Path, columns: Sequence[str], roles: Sequence[s
     if _is_json(path, text):
         places, how = [repr(name) for name in columns], ""
     else:
-        names, _, has_header = _find_header(text, columns)
+        names, _, has_header = _find_header(path, text, columns)
         places = [str(names.index(name) + 1) for name in columns]
         how = "; the first line is read as their names" if has_header else "; they have no names"
     read = ", ".join(f"column {place} is the {role}" for place, role in zip(places, roles, strict=True))
@@ -167,9 +170,9 @@ def _refuse_binary(path: Path, content: bytes, wanted: str, remedy: str) -> None
 
 
 def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
-    header, delimiter, has_header = _find_header(text, columns)
+    header, delimiter, has_header = _find_header(path, text, columns)
     if repeated := [name for name, count in Counter(header).items() if name in columns and count > 1]:
-        raise ValueError(f"{path} has {repeated[0]!r} twice in its first line: give each column a name.")
+        raise ValueError(f"{path} has {quote(repeated[0])} twice in its first line: give each column a name.")
     if not set(columns) <= set(header):
         if len(header) < 2:
             raise ValueError(
@@ -179,8 +182,8 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
         lacking = next(name for name in columns if name not in header)
         first = text.lstrip().partition("\n")[0].strip()
         raise ValueError(
-            f"{path} has no column {lacking!r}: its first line is {shorten(first)!r}. Choose columns by the "
-            "task's options: by name, or by number (1, 2, …) where the first line names none."
+            f"{path} has no column {quote(lacking)}: its first line is {shorten(first)!r}. Choose columns "
+            "by the task's options: by name, or by number (1, 2, …) where the first line names none."
         )
     places = [header.index(name) for name in columns]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -204,12 +207,18 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
         raise ValueError(f'{path}, line {begins}: {error}; does a quote (") not close?') from error
 
 
-def _find_header(text: str, columns: Sequence[str] = ()) -> tuple[list[str], str, bool]:
+def _find_header(path: Path, text: str, columns: Sequence[str] = ()) -> tuple[list[str], str, bool]:
     """(names of the columns, what stands between cells, whether the first line names them).
 
     Columns that are asked for and stand in the first line make it a header, whatever else it looks like.
     """
     found = {delimiter: _first_rows(text, delimiter) for delimiter in DELIMITERS}
+    longest = csv.field_size_limit()
+    if len(text) > longest and not any(map(any, found.values())):  # whatever stands between cells
+        raise ValueError(
+            f"{path}: the first row holds a cell of more than {longest:,} characters; "
+            f"{MOST_CHARACTERS:,} at most are read: shorten it."
+        )
 
     def how_likely(delimiter: str) -> tuple[bool, int, int]:
         header, *rows = found[delimiter]
@@ -258,25 +267,26 @@ def _is_row(first: Sequence[str], text: str, delimiter: str) -> bool:
 
 
 def _json_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
+    example = f'{{"{shorten(columns[0], 100)}": …}}'
     for number, line in enumerate(text.split("\n"), 1):  # splitlines would part texts at rare signs
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(
-                f'{path}, line {number} is no JSON object on one line ({error}); write {{"{columns[0]}": …}}.'
+                f"{path}, line {number} is no JSON object on one line ({error}); write {example}."
             ) from error
         if not isinstance(row, dict):
             raise ValueError(
                 f"{path}, line {number} holds {type(row).__name__}, not an object; "
-                f'write {{"{columns[0]}": …}} on each line.'
+                f"write {example} on each line."
             )
         if not set(columns) <= set(row):
             lacking = next(name for name in columns if name not in row)
             raise ValueError(
-                f"{path}, line {number}, has no key {lacking!r}; it has {', '.join(map(repr, row))}: choose "
-                "among them by the task's options."
+                f"{path}, line {number}, has no key {quote(lacking)}; it has "
+                f"{shorten(', '.join(map(quote, row)))}: choose among them by the task's options."
             )
         yield Line(number, tuple(_as_text(path, number, name, row[name]) for name in columns))
 
@@ -285,10 +295,10 @@ def _as_text(path: Path, number: int, name: str, value: object) -> str:
     """A JSON value as a cell; null is empty."""
     if isinstance(value, (dict, list)):
         raise ValueError(
-            f"{path}, line {number}: {name!r} must be text or a number, not {type(value).__name__}."
+            f"{path}, line {number}: {quote(name)} must be text or a number, not {type(value).__name__}."
         )
     return "" if value is None else str(value).strip()
 
 
 def _example(columns: Sequence[str]) -> str:
-    return f"write a table with the columns {', '.join(columns)}, named in its first line"
+    return f"write a table with the columns {shorten(', '.join(columns))}, named in its first line"

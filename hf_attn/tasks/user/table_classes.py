@@ -14,6 +14,7 @@ from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassifica
 from hf_attn.tasks.user.base import TableTask
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import read_columns
+from hf_attn.utils.text import quote
 
 FEWEST_ROWS = 30  # a tenth of it is three texts to measure on
 MOST_CLASSES = 100
@@ -54,9 +55,11 @@ class OwnClasses(TableTask, TextClassification):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.path and self.dataset:
-            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
+            raise ValueError(
+                f"path={quote(self.path, 300)} and dataset={quote(self.dataset)}: give one of them."
+            )
         if self.text and self.text == self.label:
-            raise ValueError(f"text={self.text!r} and label={self.label!r} must be two columns.")
+            raise ValueError(f"text={quote(self.text)} and label={quote(self.label)} must be two columns.")
 
     @functools.cached_property
     def worked_example(self) -> WorkedExample:
@@ -104,8 +107,8 @@ def check_classes(rows: Sequence[Row], source: str) -> None:
         )
     if len(texts_of) == 1:
         raise ValueError(
-            f"{source} has one class only, {rows[0].target!r}: there is nothing to tell apart. Name another "
-            "column."
+            f"{source} has one class only, {quote(rows[0].target)}: there is nothing to tell apart. "
+            "Name another column."
         )
     if len(texts_of) > MOST_CLASSES:
         raise ValueError(
@@ -115,8 +118,8 @@ def check_classes(rows: Sequence[Row], source: str) -> None:
     rarest = min(texts_of, key=lambda name: (len(texts_of[name]), name))
     if len(texts_of[rarest]) < 3:
         raise ValueError(
-            f"{source}: class {rarest!r} has {len(texts_of[rarest])} different texts; at least 3 are needed, "
-            "to learn, choose and measure on: add some, or leave the class out."
+            f"{source}: class {quote(rarest)} has {len(texts_of[rarest])} different texts; at least 3 are "
+            "needed, to learn, choose and measure on: add some, or leave the class out."
         )
 
 
@@ -127,6 +130,6 @@ def refuse_contradictions(rows: Sequence[Row], lines: Sequence[int], source: str
         label, before = first.setdefault(row.source, (row.target, line))
         if label != row.target:
             raise ValueError(
-                f"{source}: the text on line {line} has class {row.target!r}, and {label!r} on line "
-                f"{before}: decide for one, or delete both."
+                f"{source}: the text on line {line} has class {quote(row.target)}, and {quote(label)} on "
+                f"line {before}: decide for one, or delete both."
             )
