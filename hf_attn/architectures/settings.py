@@ -153,7 +153,10 @@ def _convert(name: str, value: object, wanted) -> object:
         type_validator(name, value, wanted)
     except TypeError as error:
         kind = getattr(wanted, "__name__", str(wanted)) if isinstance(wanted, type) else str(wanted)
-        shown = show_value(value) if isinstance(value, int) else shorten(json.dumps(value), 60)
+        try:
+            shown = shorten(json.dumps(value), 60)
+        except ValueError:  # a whole number of more digits than Python writes
+            shown = show_value(value)
         raise ValueError(f"{name}={shown} must be of type {kind}.") from error
     return value
 

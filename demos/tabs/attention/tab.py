@@ -334,7 +334,7 @@ def check_figures(_session: Session, event: CheckEvent) -> dict:
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
         judged = check_hand_exercise(written)
-    except IndexError:  # the board itself sends [3][3] or [3][2]
+    except ValueError:  # the board itself sends [3][3] or [3][2]
         return {}
     checks = {
         name: [[dataclasses.asdict(one) for one in line] for line in lines] for name, lines in judged.items()
