@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
 from dataclasses import dataclass
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
 import gradio as gr
 from gradio import components
