@@ -25,6 +25,7 @@ from hf_attn.evaluation.metrics import (
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.generation.generate import check_source, evaluating, greedy_ids, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening_by_row
+from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, PAD, Batch
 from hf_attn.tasks.splits import HELD_OUT, VALIDATION
@@ -47,6 +48,9 @@ class Trial:
     interventions: tuple[Intervention, ...] = ()
     without: tuple[int, ...] = ()
     edges: Literal["", "known", "control"] = ""
+
+    def __post_init__(self) -> None:
+        check_choice("edges", self.edges, ("", "known", "control"))
 
     @property
     def name(self) -> str:

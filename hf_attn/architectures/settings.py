@@ -151,7 +151,7 @@ def _convert(name: str, value: object, wanted) -> object:
         if isinstance(value, bool) and wanted is not bool:
             raise TypeError("true and false are no numbers")
         type_validator(name, value, wanted)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: a number of more digits than Python writes
         kind = getattr(wanted, "__name__", str(wanted)) if isinstance(wanted, type) else str(wanted)
         try:
             shown = shorten(json.dumps(value), 60)

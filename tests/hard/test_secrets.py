@@ -86,11 +86,12 @@ for checkpoint in [folder, *hf_attn.list_checkpoints(CARDS)]:
     hf_attn.generate_answer(opened.model, torch.tensor([opened.task.encode(text)]), max_new_tokens=2)
 
 from demos import build_app
+from demos.session.catalog import build_catalog
 from fastapi.testclient import TestClient
 import gradio as gr
 
 async def build():
-    return build_app(device="cpu")
+    return build_app(build_catalog(), "cpu")
 
 page = asyncio.run(build())
 html = TestClient(gr.routes.App.create_app(page)).get("/").text
@@ -138,12 +139,8 @@ def test_a_token_is_found_nowhere_but_in_the_header_that_the_hub_gets(hub, tiny_
     for name in ("hf", "work", "tmp"):
         (tmp_path / name).mkdir()
     (tmp_path / "hf" / "token").write_text(hub.token)
-    loud = {
-        "HF_HUB_VERBOSITY": "debug",
-        "HF_DEBUG": "1",
-        "TMPDIR": str(tmp_path / "tmp"),
-        "PYTHONPATH": str(ROOT),
-    }
+    loud = {"HF_HUB_VERBOSITY": "debug", "HF_DEBUG": "1"}
+    places = {"TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     commands: set[bytes] = set()
     ended = threading.Event()
     watcher = threading.Thread(target=watch_commands, args=(commands, ended))

@@ -12,6 +12,7 @@ from hf_attn.architectures.registry import drawing_weights
 from hf_attn.evaluation.metrics import predict
 from hf_attn.experiments import word_order
 from hf_attn.experiments.base import start_training
+from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.tasks import Batch, Task
@@ -143,6 +144,7 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
     Yields:
         Every model as it stands, about every tenth step; stopping is closing the generator.
     """
+    check_number("seed", seed, *SEEDS)
     task = word_order.Order(sizes.length)
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
     held_out = task.held_out(sizes.examples)
