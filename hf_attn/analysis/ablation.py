@@ -25,7 +25,6 @@ from hf_attn.evaluation.metrics import (
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.generation.generate import check_source, evaluating, greedy_ids, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening_by_row
-from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, PAD, Batch
 from hf_attn.tasks.splits import HELD_OUT, VALIDATION
@@ -50,7 +49,8 @@ class Trial:
     edges: Literal["", "known", "control"] = ""
 
     def __post_init__(self) -> None:
-        check_choice("edges", self.edges, ("", "known", "control"))
+        if self.edges not in ("", "known", "control"):
+            raise ValueError(f"edges={quote(self.edges)} is not known; choose 'known', 'control' or ''.")
 
     @property
     def name(self) -> str:
