@@ -87,15 +87,11 @@ for checkpoint in [folder, *hf_attn.list_checkpoints(CARDS)]:
 
 from demos import build_app
 from demos.session.catalog import build_catalog
-from fastapi.testclient import TestClient
-import gradio as gr
 
 async def build():
-    return build_app(build_catalog(), "cpu")
+    return build_app(build_catalog(), "cpu").get_config_file()
 
-page = asyncio.run(build())
-html = TestClient(gr.routes.App.create_app(page)).get("/").text
-assert "window.gradio_config" in html, html[:300]
+assert len(asyncio.run(build())["components"]) > 100
 assert attempts == [], attempts
 try:
     hf_attn.open_model("nobody/nothing")

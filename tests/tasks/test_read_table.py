@@ -9,6 +9,7 @@ import pytest
 from hf_attn.tasks.user.read_table import (
     MOST_BYTES,
     MOST_CHARACTERS,
+    MOST_ROWS,
     choose_columns,
     column_names,
     describe_columns,
@@ -79,7 +80,7 @@ def zipped():
         (b"words,label\na,b\n", "no column 'text': its first line is 'words,label'", "task's options"),
         (b"\n \nwords,label\na,b\n", "no column 'text': its first line is 'words,label'", "by number"),
         (b"good,1\nbad,2\n", "no column 'text': its first line is 'good,1'", "by number (1, 2"),
-        (b"a" * 200_000 + b",b\nc,d\n", "one column only", "columns text, label"),
+        (b"a" * 200_000 + b",b\nc,d\n", "cell of more than 131,072 characters", "shorten"),
         (b"text,label\na,b\n,b\na,\n", "2 rows with an empty cell, the first on line 3", "fill or delete"),
         (b"text,label\na,b\na,b,c\n", "line 3 has 3 cells, the first line 2", "between quotes"),
         (b"text,label\na,b\na\n", "line 3 has 1 cells, the first line 2", "the cell that is missing"),
@@ -264,3 +265,28 @@ def test_a_word_that_python_takes_for_a_number_is_none(tmp_path, word):
     path = tmp_path / "table.csv"
     path.write_text(f"city,{word}\n" + "a,b\nc,d\n" * 3)
     assert column_names(path) == ["city", word]
+
+
+WIDE, DEEP = "x" * 131_073, '{"text": ' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("wide.csv", f"{WIDE},label\na,b\n", "the first row holds a cell of more than 131,072 characters"),
+        ("wide.csv", f"text,label\n{WIDE},b\n", "line 2: field larger than field limit"),
+        ("deep.jsonl", f'{{"text": "a", "label": "b"}}\n{DEEP}\n', "line 2 is no JSON object on one line"),
+        ("deep.jsonl", f"{DEEP}\n", "line 1 is no JSON object on one line"),
+        ("digits.jsonl", '{"text": 1' + "0" * 10_000 + "}\n", "line 1 is no JSON object on one line"),
+        ("keys.jsonl", '{"' + "x" * 10**6 + '": 1}\n', "line 1, has no key"),
+        ("rows.csv", "text,label\n" + "a,b\n" * (MOST_ROWS + 1), "has more than 50,000 rows"),
+    ],
+    ids=lambda value: value[:12],
+)
+def test_a_table_made_to_exhaust_its_reader_is_refused_in_a_sentence(tmp_path, name, text, words):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ValueError, match=words) as refused:
+        describe_columns(path, choose_columns(column_names(path), dict.fromkeys(COLUMNS, "")), COLUMNS)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 700
