@@ -32,6 +32,7 @@ from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.duel import count_parameters
 from hf_attn.utils.signatures import name_keywords
+from hf_attn.utils.text import quote
 
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
@@ -109,8 +110,8 @@ class ApiSession:
         bundled = {path.name: str(path) for _, path in self.catalog.folders}
         if checkpoint not in bundled:
             raise ValueError(
-                f"checkpoint={checkpoint!r} is not here: give the run's name that /train returned within the "
-                f"last hour, or one of {', '.join(bundled)}."
+                f"checkpoint={quote(checkpoint)} is not here: give the run's name that /train returned "
+                f"within the last hour, or one of {', '.join(bundled)}."
             )
         return Session(), bundled[checkpoint]
 
@@ -166,7 +167,7 @@ class ApiSession:
         session, chosen = self.find(checkpoint)
         if chosen not in session.runs:
             raise ValueError(
-                f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
+                f"checkpoint={quote(checkpoint)} is bundled with the app; name a run that /train returned."
             )
         if checkpoint not in self.packed:
             self.packed[checkpoint] = pack(session, session.runs[chosen])
@@ -240,10 +241,10 @@ class ApiSession:
         with self.catalog.open(session, chosen) as opened:
             computed = compute_maps(opened, *opened.join(text.strip(), target.strip()))
             if computed.answering is None:
-                raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
+                raise ValueError(f"checkpoint={quote(checkpoint)} has no attention: it reads step by step.")
             shown = computed.answering if kind == "answering" else kind
             if shown not in computed.kinds:
-                raise ValueError(f"kind={kind!r}: this model has {', '.join(computed.kinds)}.")
+                raise ValueError(f"kind={quote(kind)}: this model has {', '.join(computed.kinds)}.")
             if computed.long:
                 raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
             weights = getattr(computed.maps, shown)
@@ -266,6 +267,7 @@ class ApiSession:
         }
 
 
+@functools.cache  # building them all takes a second
 def list_tasks() -> list[dict[str, str]]:
     """List the tasks that /train learns, with a worked example of each.
 
@@ -306,12 +308,14 @@ def _read_recipe(
     """What /train learns; ValueError for an unknown task, model or setting, or for more than is given."""
     if name in TASKS and TASKS[name].column_options:
         raise ValueError(
-            f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."
+            f"task={quote(name)} needs a file, which no endpoint takes: train it in the app or the shell."
         )
     given = {**(settings or {}), **({"steps": steps} if steps else {})}
     for source in ("path", "dataset"):
         if given.get(source):
-            raise ValueError(f"{source}={given[source]!r}: no files and data sets of others are read here.")
+            raise ValueError(
+                f"{source}={quote(given[source])}: no files and data sets of others are read here."
+            )
     task, recipe = apply_settings(name, given, model or None)
     here = limits_here()
     here.refuse_more("steps", recipe.steps)

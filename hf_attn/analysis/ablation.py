@@ -28,6 +28,7 @@ from hf_attn.interpret.interventions import Intervention, count_heads, interveni
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, PAD, Batch
 from hf_attn.tasks.splits import HELD_OUT, VALIDATION
+from hf_attn.utils.text import quote, replace_surrogates
 
 BATCH = 64  # rows that are read at once
 
@@ -46,6 +47,10 @@ class Trial:
     interventions: tuple[Intervention, ...] = ()
     without: tuple[int, ...] = ()
     edges: Literal["", "known", "control"] = ""
+
+    def __post_init__(self) -> None:
+        if self.edges not in ("", "known", "control"):
+            raise ValueError(f"edges={quote(self.edges)} is not known; choose 'known', 'control' or ''.")
 
     @property
     def name(self) -> str:
@@ -408,7 +413,7 @@ def measure_changes(
         ValueError: more than one source, a place that the source or the model has not, a trial that leaves
             nothing of the source, or an answer of no tokens.
     """
-    check_source(input_ids, max_new_tokens)
+    check_source(model, input_ids, max_new_tokens)
     input_ids = input_ids.to(next(model.parameters()).device)
     for trial in trials:
         refuse_trial(trial, input_ids.shape[1], model)
@@ -537,9 +542,10 @@ def measure_removal(model, tokenizer: PreTrainedTokenizerFast, text: str) -> Rem
         raise ValueError(
             "Words are taken out before a classifier; this model writes: take tokens out, by measure_changes."
         )
+    text = replace_surrogates(text)
     ids, groups = _cut(tokenizer(text)["input_ids"], group_words(text, tokenizer), model, tokenizer)
     if not groups:
-        raise ValueError(f"{text!r} has no words to take out; write some.")
+        raise ValueError(f"{quote(text)} has no words to take out; write some.")
     source = torch.tensor(ids, device=next(model.parameters()).device)
     left_out = [[], *[places for _, places in groups]]
     logits = []

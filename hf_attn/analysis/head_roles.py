@@ -22,6 +22,7 @@ from hf_attn.interpret.attention_maps import KINDS, AttentionMaps, attention_map
 from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.base import CLASSES, Task, check_count
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.utils.text import quote
 
 SEPARATORS = frozenset((*".,;:!?。、，；：！？", "</s>", "[SEP]", "<sep>", "<|endoftext|>", "<|im_end|>"))
 SPACES = "▁Ġ "  # how tokenizers write the space before a word
@@ -104,7 +105,7 @@ def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()
     separator.
     """
     if isinstance(key_tokens, str):
-        raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")
+        raise ValueError(f"key_tokens={quote(key_tokens)} is a text: give its tokens, one a key.")
     if key_tokens and len(key_tokens) != keys:
         raise ValueError(f"key_tokens has {len(key_tokens)} tokens for {keys} keys: give one a key.")
     places = torch.arange(queries) + (keys - queries if kind == "decoder" else 0)

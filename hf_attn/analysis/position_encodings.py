@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hf_attn.architectures.registry import build_model
+from hf_attn.models.config_checks import check_number
 from hf_attn.models.positions import ComplexPositions, Positions
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.copying import Copying
@@ -55,8 +56,7 @@ class PositionSettings:
             "clip": (1, LONGEST),
         }
         for name, (low, high) in limits.items():
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name}={getattr(self, name)} must be from {low} to {high}.")
+            check_number(name, getattr(self, name), low, high)
 
 
 @dataclass(frozen=True)

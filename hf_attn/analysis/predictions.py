@@ -14,9 +14,10 @@ from transformers import PreTrainedModel
 
 from hf_attn.analysis.ablation import Trial, leave_out, refuse_queries, refuse_trial
 from hf_attn.generation.decoders import find_start, is_decoder_only
-from hf_attn.generation.generate import check_source, evaluating
+from hf_attn.generation.generate import check_ids, check_source, evaluating
 from hf_attn.interpret.interventions import intervening_by_row
 from hf_attn.interpret.model_inputs import read_example
+from hf_attn.utils.text import quote
 
 NEXT, MASKED, WRITTEN = "next", "masked", "written"
 
@@ -119,13 +120,16 @@ def read_arguments(
         if types is not None:
             raise ValueError("input_ids has token_type_ids of two texts: give one text.")
         target_ids = labels if target_ids is None and kind == WRITTEN else target_ids
-    check_source(input_ids, None)
+    check_source(model, input_ids, None)
     if (target_ids is None) == (kind == WRITTEN):
         wanted = "give the ids that it writes, [1, T]" if kind == WRITTEN else "leave it out"
-        raise ValueError(f"target_ids={target_ids!r}: {type(model).__name__} has its answer so: {wanted}.")
+        raise ValueError(
+            f"target_ids={quote(target_ids)}: {type(model).__name__} has its answer so: {wanted}."
+        )
     device = next(model.parameters()).device
     arguments: dict[str, Any] = {"input_ids": input_ids.to(device)}
     if target_ids is not None:
+        check_ids("target", target_ids, model.get_decoder())
         start = target_ids.new_full((1, 1), find_start(model))
         arguments["decoder_input_ids"] = torch.cat((start, target_ids[:, :-1]), dim=1).to(device)
     return arguments if kind == MASKED else arguments | {"use_cache": False}

@@ -6,6 +6,7 @@ from typing import Any
 from hf_attn.models.configuration_attn import AttnConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.utils.text import quote
 
 PRESETS: Mapping[str, tuple[type[AttnConfig], Mapping[str, Any]]] = {
     # the text classifier of “Self-Attention and Multi-Head Attention”; its text says 3,150,338 parameters,
@@ -59,6 +60,6 @@ def build_preset(name: str, **changes) -> AttnConfig:
         ValueError: there is no such preset, or a changed field is refused.
     """
     if name not in PRESETS:
-        raise ValueError(f"There is no preset {name!r}; choose one of {', '.join(PRESETS)}.")
+        raise ValueError(f"There is no preset {quote(name)}; choose one of {', '.join(PRESETS)}.")
     config_class, fields = PRESETS[name]
     return config_class(**{**fields, **changes})

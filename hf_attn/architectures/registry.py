@@ -16,13 +16,14 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.batch import END, PAD, START
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.utils.model_lock import building_model
+from hf_attn.utils.text import quote
 
 
 def find_architecture(task: Task | type[Task], name: str) -> Architecture:
     """The architecture of that name for the task's kind; ValueError where none learns such a task."""
     known = architectures_of(task.kind)
     if name not in known:
-        raise ValueError(f"model={name!r} does not learn task {task.name!r}; choose {', '.join(known)}.")
+        raise ValueError(f"model={quote(name)} does not learn task {task.name!r}; choose {', '.join(known)}.")
     return known[name]
 
 

@@ -14,10 +14,11 @@ from transformers import PreTrainedConfig
 
 from hf_attn.architectures.optimizers import switch_optimizer
 from hf_attn.architectures.registry import find_architecture
+from hf_attn.models.config_checks import show_value
 from hf_attn.tasks import Recipe, Task, build_task, find_task, load_task_file
 from hf_attn.tasks.base import options_of
 from hf_attn.utils.folder_files import read_bounded
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 PRESET = "preset"
 LARGEST_FILE = 5 * 2**20  # bytes of settings
@@ -33,7 +34,7 @@ def parse_setting(text: str) -> tuple[str, object]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ValueError(f"{text!r} is no setting; write key=value, for example batch_size=32.")
+        raise ValueError(f"{quote(text)} is no setting; write key=value, for example batch_size=32.")
     try:
         return key.strip(), json.loads(value)
     except (ValueError, RecursionError):  # a number of too many digits is no JSONDecodeError
@@ -45,13 +46,17 @@ def read_settings(path: str | Path) -> dict[str, object]:
     try:
         raw = read_bounded(path, LARGEST_FILE, "settings are a few lines")
     except OSError as error:
-        raise ValueError(f"The settings in {str(path)!r} cannot be read: {error.strerror}.") from error
+        raise ValueError(
+            f"The settings in {quote(str(path), 300)} cannot be read: {error.strerror}."
+        ) from error
     try:
         content = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{str(path)!r} is not valid JSON: {error}.") from error
+        raise ValueError(f"{quote(str(path), 300)} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
-        raise ValueError(f'{str(path)!r} must hold one JSON object, for example {{"batch_size": 32}}.')
+        raise ValueError(
+            f'{quote(str(path), 300)} must hold one JSON object, for example {{"batch_size": 32}}.'
+        )
     return content
 
 
@@ -116,7 +121,7 @@ def apply_settings(
     preset = settings.get(PRESET, "product")
     if preset not in recipes:
         raise ValueError(
-            f"{PRESET}={preset!r} is not known for {task_class.name} with model {architecture}; "
+            f"{PRESET}={quote(preset)} is not known for {task_class.name} with model {architecture}; "
             f"choose one of {', '.join(recipes)}."
         )
     recipe = recipes[str(preset)]
@@ -146,9 +151,12 @@ def _convert(name: str, value: object, wanted) -> object:
         if isinstance(value, bool) and wanted is not bool:
             raise TypeError("true and false are no numbers")
         type_validator(name, value, wanted)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: a number of more digits than Python writes
         kind = getattr(wanted, "__name__", str(wanted)) if isinstance(wanted, type) else str(wanted)
-        shown = shorten(json.dumps(value), 60)
+        try:
+            shown = shorten(json.dumps(value), 60)
+        except ValueError:  # a whole number of more digits than Python writes
+            shown = show_value(value)
         raise ValueError(f"{name}={shown} must be of type {kind}.") from error
     return value
 
@@ -158,9 +166,9 @@ def _unknown(name: str, task_name: str, types: Mapping[str, Mapping]) -> str:
         return "attention_type, or --attention FILE.py, is a Transformer's: choose such a model."
     every = [known for place in types.values() for known in place] + [PRESET]
     if close := difflib.get_close_matches(name, every, n=1):
-        return f"There is no setting {name!r}: did you mean {close[0]!r}?"
+        return f"There is no setting {quote(name)}: did you mean {close[0]!r}?"
     return (
-        f"There is no setting {name!r}. Task {task_name} has {', '.join(types['task']) or 'none'}; "
+        f"There is no setting {quote(name)}. Task {task_name} has {', '.join(types['task']) or 'none'}; "
         f"the recipe has {', '.join(types['recipe'])}; the model has {', '.join(types['model'])}; "
         f"and {PRESET}=product or {PRESET}=document."
     )

@@ -33,6 +33,7 @@ from hf_attn.generation.strategies import (
     name_users,
 )
 from hf_attn.utils.signatures import name_keywords
+from hf_attn.utils.text import quote
 
 if TYPE_CHECKING:
     from hf_attn.checkpoints.save_load import Checkpoint
@@ -272,7 +273,7 @@ def _read_target(task: "Task", target: str) -> list[int]:
     if unknown := [symbol for symbol in symbols if symbol not in task.vocabulary]:
         example = task.worked_example.target
         raise ValueError(
-            f"--target: {unknown[0]!r} is no symbol of {task.name}; write for example {example!r}."
+            f"--target: {quote(unknown[0])} is no symbol of {task.name}; write for example {example!r}."
         )
     end = [] if task.kind == TEXT else [END]
     return [*task.ids(*symbols), *end]
@@ -287,6 +288,6 @@ def _open_image(path: str):
         content = read_bounded(path, LARGEST_IMAGE)
     except OSError as error:
         raise FileNotFoundError(
-            f"TEXT {path!r}: this model reads images, and there is no such file."
+            f"TEXT {quote(path)}: this model reads images, and there is no such file."
         ) from error
     return Image.open(io.BytesIO(content)).convert("RGB")

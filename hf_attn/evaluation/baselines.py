@@ -10,6 +10,7 @@ from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import TextClassification
+from hf_attn.utils.text import quote
 
 if TYPE_CHECKING:
     import numpy
@@ -64,7 +65,9 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
         NoBaseline: scikit-learn is not installed.
     """
     if split not in (HELD_OUT, VALIDATION):
-        raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
+        raise ValueError(
+            f"split={quote(split)} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}."
+        )
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression

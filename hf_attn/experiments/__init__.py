@@ -13,6 +13,7 @@ from hf_attn.experiments import (
 )
 from hf_attn.experiments.base import Experiment, Finding, Row, over_seeds
 from hf_attn.experiments.words import deciding_words, ngrams
+from hf_attn.utils.text import quote
 
 EXPERIMENTS: dict[str, Experiment] = {
     "bottleneck": bottleneck.EXPERIMENT,
@@ -32,7 +33,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 def find_experiment(name: str) -> Experiment:
     """The experiment of that name; ValueError where there is none."""
     if name not in EXPERIMENTS:
-        raise ValueError(f"There is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}.")
+        raise ValueError(f"There is no experiment {quote(name)}; choose one of {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]
 
 

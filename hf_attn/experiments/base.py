@@ -18,6 +18,7 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.duel import count_parameters, find_nearest
 from hf_attn.training.loop import Report, train
+from hf_attn.utils.text import quote
 from hf_attn.viz.draw_chart import Chart
 
 Row = dict[str, Any]  # flat: names to numbers and words
@@ -67,7 +68,7 @@ def resize(sizes: Any, settings: Mapping[str, object]) -> Any:
     for name, value in settings.items():
         if name not in kinds:
             known = f"choose {', '.join(kinds)}" if kinds else "it has none"
-            raise ValueError(f"This experiment has no setting {name!r}; {known}.")
+            raise ValueError(f"This experiment has no setting {quote(name)}; {known}.")
         kind, example = SETTABLE[kinds[name]]
         is_list = kinds[name] not in (int, str)
         parts = value.split(",") if is_list and isinstance(value, str) else value

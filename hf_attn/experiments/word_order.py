@@ -16,6 +16,7 @@ from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure
 from hf_attn.tasks.base import ClassTask, SpacedTask, WorkedExample
 from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.text import quote
 from hf_attn.viz.draw_chart import Chart
 
 FIRST, SECOND = "a", "b"
@@ -91,7 +92,7 @@ class Order(ClassTask, SpacedTask):
 
     def check_source(self, symbols: Sequence[str]) -> None:
         if len(symbols) != self.length or symbols.count(FIRST) != 1 or symbols.count(SECOND) != 1:
-            self.refuse(f"{' '.join(symbols)!r} is no sequence of {self.name}")
+            self.refuse(f"{quote(' '.join(symbols))} is no sequence of {self.name}")
 
     def answer(self, source: str) -> str:
         return self.classes[source.index(FIRST) > source.index(SECOND)]

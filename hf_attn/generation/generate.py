@@ -174,7 +174,7 @@ def generate_answer(
             that is out of its limits, or more than one source.
     """
     chosen = complete_settings(strategy, settings)
-    check_source(input_ids, max_new_tokens)
+    check_source(model, input_ids, max_new_tokens)
     if not model.can_generate():
         if strategy != "greedy":
             kind = type(model).__name__
@@ -208,12 +208,25 @@ def _classify(model, input_ids) -> Generation:
     return Generation((choice,), score, (Choice(choice, probabilities, allowed),))
 
 
-def check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
-    """Refuse several sources at once, and an answer of no token."""
+def check_ids(name: str, ids: torch.Tensor, stack) -> None:
+    """Refuse ids that the model, or the decoder that reads them, has no embedding for."""
+    size = getattr(stack.get_input_embeddings(), "num_embeddings", None)
+    if size is not None and len(strange := ids[(ids < 0) | (ids >= size)]):
+        raise ValueError(
+            f"The {name} holds the id {int(strange[0])}, and this model knows 0 to {size - 1}: use the "
+            "tokenizer that belongs to it."
+        )
+
+
+def check_source(model, input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
+    """Refuse several sources at once, ids that the model does not know, and an answer of no token."""
     if not isinstance(input_ids, torch.Tensor):
         raise ValueError(f"input_ids is a {type(input_ids).__name__}; give a tensor of ids, [1, S].")
     if input_ids.dim() != 2 or len(input_ids) != 1:
         raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    if not input_ids.shape[1]:
+        raise ValueError("input_ids holds no token; give at least one.")
+    check_ids("input", input_ids, model)
     if max_new_tokens is not None:
         check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
 
@@ -252,7 +265,7 @@ def search_beams(
         ValueError: a setting out of its range, more than one source, or a model that does not write.
     """
     complete_settings("beam", {"num_beams": num_beams, "length_penalty": length_penalty})
-    check_source(input_ids, max_new_tokens)
+    check_source(model, input_ids, max_new_tokens)
     if not model.can_generate():
         raise ValueError(f"{type(model).__name__} names a class; beam search is for models that write.")
     if early_stopping not in (True, False, "never"):

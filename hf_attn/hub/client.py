@@ -24,6 +24,8 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import validate_repo_id
 
+from hf_attn.utils.text import quote
+
 ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses that may pass
@@ -77,7 +79,7 @@ def check_repo_id(repo_id: str) -> str:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        problem = f"A repo cannot be called {repo_id!r}" if repo_id else "The repo's name is empty"
+        problem = f"A repo cannot be called {quote(repo_id)}" if repo_id else "The repo's name is empty"
         raise ValueError(
             f"{problem}: write OWNER/NAME, or NAME for one of your own, in letters and digits, with single "
             "'-', '_' or '.' between them."
@@ -92,7 +94,7 @@ def check_revision(revision: str | None) -> None:
         revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
     ):
         return
-    raise ValueError(f"revision={revision!r} is no name for a branch: write one like main, v1 or try/2.")
+    raise ValueError(f"revision={quote(revision)} is no name for a branch: write one like main, v1 or try/2.")
 
 
 def open_hub(token: str | bool | None, endpoint: str | None) -> HfApi:

@@ -36,6 +36,7 @@ from hf_attn.hub.client import (
 from hf_attn.hub.commit import FolderCommit, refuse_public, stage_files
 from hf_attn.hub.verify import compare_answers
 from hf_attn.utils.folder_files import MODEL_FILES, read_file
+from hf_attn.utils.text import quote
 from hf_attn.viz.example_map import MAP
 
 # files that some checkpoints have and others do not: a push removes the ones of an older checkpoint
@@ -111,7 +112,7 @@ def push_checkpoint(
     check_repo_id(repo_id)
     check_revision(revision)
     if create_pr and revision not in (None, "main"):
-        raise ValueError(f"revision={revision!r} and create_pr=True: a pull request goes to main.")
+        raise ValueError(f"revision={quote(revision)} and create_pr=True: a pull request goes to main.")
     yield Progress("checking", f"Checking {folder}.")
     files = choose_files((checkpoint := load_checkpoint(folder)).path)
     api = open_hub(find_token(token), endpoint)

@@ -21,6 +21,7 @@ from hf_attn.hub.client import (
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
 from hf_attn.utils.atomic_write import atomic_directory, copy_files, refuse_others, scratch_directory
 from hf_attn.utils.folder_files import find_file, read_file
+from hf_attn.utils.text import quote
 
 ROOT = Path(__file__).parents[2]
 README, REQUIREMENTS, ATTRIBUTES = "README.md", "requirements.txt", ".gitattributes"
@@ -136,7 +137,9 @@ def push_space(
     """
     owner, slash, _ = check_repo_id(repo_id).partition("/")
     if not slash:
-        raise ValueError(f"repo_id={repo_id!r} has no owner: write OWNER/NAME, yours or your organisation's.")
+        raise ValueError(
+            f"repo_id={quote(repo_id)} has no owner: write OWNER/NAME, yours or your organisation's."
+        )
     api = open_hub(find_token(token), endpoint)
     with scratch_directory() as scratch:
         yield Progress("checking", "Putting the folder together.")

@@ -10,6 +10,8 @@ from numbers import Integral
 import torch
 from torch.nn import functional
 
+from hf_attn.utils.text import quote
+
 SCORE_DIGITS, MOST_DIGITS = 2, 6  # of a score as it is shown, and of its products at most
 LARGE = 7.0  # e^7 has four digits; where scores are larger, the largest is taken off before exp
 LONGEST = 64  # tokens on either side of a map whose every number is to be read
@@ -133,7 +135,9 @@ class Head:
             )
         places = range(len(self.columns))
         if unknown := [place for place in self.hidden if not is_whole(place) or place not in places]:
-            raise ValueError(f"hidden={unknown[0]!r} is no key: places are 0 to {len(self.columns) - 1}.")
+            raise ValueError(
+                f"hidden={quote(unknown[0])} is no key: places are 0 to {len(self.columns) - 1}."
+            )
         if len(set(self.hidden)) == len(self.columns):
             raise ValueError(f"hidden={self.hidden} leaves no key to read: leave one in.")
         if self.bias is not None and self.bias.shape != (len(self.rows), len(self.columns)):
@@ -187,8 +191,8 @@ class Head:
         are_whole = is_whole(row) and is_whole(column)
         if not (are_whole and 0 <= row < len(self.rows) and 0 <= column < len(self.columns)):
             raise ValueError(
-                f"({row!r}, {column!r}) is no cell: rows are 0 to {len(self.rows) - 1}, columns 0 to "
-                f"{len(self.columns) - 1}."
+                f"({quote(row)}, {quote(column)}) is no cell: rows are 0 to {len(self.rows) - 1}, "
+                f"columns 0 to {len(self.columns) - 1}."
             )
         bias = torch.zeros(len(self.columns)) if self.bias is None else self.bias[row]
         allowed, masked = self.may_attend[row], self.scaled[row] + bias

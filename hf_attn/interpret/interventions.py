@@ -19,6 +19,7 @@ from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import KINDS, find_attentions
 from hf_attn.interpret.head import read_mask
 from hf_attn.interpret.plain_attention import active_wrappers, wrapping_attention
+from hf_attn.utils.text import quote
 
 ACTIONS = ("remove", "uniform", "permute")
 PLURALS = {"layer": "layers", "head": "heads", "query": "queries", "key": "keys"}
@@ -58,7 +59,9 @@ class Intervention:
     def __post_init__(self):
         for name, allowed in (("action", ACTIONS), ("kind", KINDS)):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not known; choose {', '.join(allowed)}.")
+                raise ValueError(
+                    f"{name}={quote(getattr(self, name))} is not known; choose {', '.join(allowed)}."
+                )
         for name in ("layer", "head", "query", "key"):
             place = getattr(self, name)
             if place is not None and place < 0:
@@ -89,7 +92,7 @@ def parse_intervention(action: str, place: str, seed: int = 0) -> Intervention:
     part = r"\.(\d+|all)"
     match = re.fullmatch(rf"([a-z]+)(?:{part}(?:{part}(?:{part}{part})?)?)?", place)
     if match is None:
-        raise ValueError(f"{place!r} is no place; write {GRAMMAR}.")
+        raise ValueError(f"{quote(place)} is no place; write {GRAMMAR}.")
     kind = match[1]
     layer, head, query, key = (None if p in (None, "all") else int(p) for p in match.groups()[1:])
     return Intervention(action, kind, layer, head, query, key, seed)

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.families import is_ours
 from hf_attn.architectures.map_sizes import estimate_map_bytes, side_of
 from hf_attn.generation.decoders import is_decoder_only
+from hf_attn.generation.generate import check_ids
 from hf_attn.tasks.batch import IGNORED, Batch
 
 USED = ("input_ids", "attention_mask", "token_type_ids", "labels")  # of a dict
@@ -228,16 +229,6 @@ def refuse_bands(model) -> None:
             f"{type(model).__name__} does not attend from every token to every token: it has "
             f"attention_window={window}, and its maps are bands whose columns are distances. Open a model "
             "with full attention."
-        )
-
-
-def check_ids(name: str, ids: torch.Tensor, stack) -> None:
-    """Refuse ids that the model, or the decoder that reads them, has no embedding for."""
-    size = getattr(stack.get_input_embeddings(), "num_embeddings", None)
-    if size is not None and len(strange := ids[(ids < 0) | (ids >= size)]):
-        raise ValueError(
-            f"The {name} holds the id {int(strange[0])}, and this model knows 0 to {size - 1}: use the "
-            "tokenizer that belongs to it."
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from hf_attn.interpret.head import LONGEST, Head, is_whole, project
+from hf_attn.models.config_checks import show_value
 from hf_attn.models.position_base import compute_sinusoids
 
 WIDTH = 16  # D of a sentence's random vectors: four numbers and more for each of four heads
@@ -73,10 +74,11 @@ def build_random_head(
     if not are_whole or num_heads not in HEADS or not 0 <= head < num_heads:
         allowed = ", ".join(map(str, HEADS))
         raise ValueError(
-            f"head={head!r} of num_heads={num_heads!r}: choose {allowed} heads, and one of them from 0."
+            f"head={show_value(head)} of num_heads={show_value(num_heads)}: choose {allowed} heads, and one "
+            "of them from 0."
         )
     if not is_whole(seed) or not 0 <= seed <= LARGEST_SEED:
-        raise ValueError(f"seed={seed!r} must be a whole number from 0 to {LARGEST_SEED}; 0 works.")
+        raise ValueError(f"seed={show_value(seed)} must be a whole number from 0 to {LARGEST_SEED}; 0 works.")
     if hidden is None:
         hidden = [place for place, word in enumerate(words) if word == PADDING]
     if len(set(hidden)) >= len(words):

@@ -23,7 +23,9 @@ from hf_attn.interpret.attention_maps import (
 )
 from hf_attn.interpret.head import Head, read_mask
 from hf_attn.interpret.plain_attention import wrapping_attention
+from hf_attn.models.config_checks import show_value
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
+from hf_attn.utils.text import quote
 
 CLOSE = 1e-4  # of a weight computed once more to the model's own: rounding, and nothing else
 GIVEN = ("query", "key", "value", "attention_mask")  # to every kernel
@@ -124,10 +126,12 @@ def _find_place(layers: dict[str, int], kind: str | None, layer: int) -> tuple[s
     """Kind and layer from 0; ValueError where they are not among so many layers of each kind."""
     kind = next(iter(layers)) if kind is None else kind
     if kind not in layers:
-        raise ValueError(f"kind={kind!r} is none of this model's; choose {', '.join(layers)}.")
+        raise ValueError(f"kind={quote(kind)} is none of this model's; choose {', '.join(layers)}.")
     count = layers[kind]
     if not -count <= layer < count:
-        raise ValueError(f"layer={layer} is not there: {kind} attention has {count} layers, from 0.")
+        raise ValueError(
+            f"layer={show_value(layer)} is not there: {kind} attention has {count} layers, from 0."
+        )
     return kind, layer % count
 
 

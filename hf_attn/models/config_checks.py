@@ -45,6 +45,9 @@ def check_labels(arguments: dict) -> None:
     """Refuse a number of classes for which transformers would write names until the memory is full."""
     if arguments.get("num_labels") is not None:
         check_number("num_labels", arguments["num_labels"], 0, MOST_LABELS, example=2)
+    for number in arguments.get("id2label") or ():
+        if not str(number).isdecimal():
+            raise ValueError(f"id2label has {show_value(number)}: number the classes from 0.")
 
 
 def show_value(value: object, longest: int = 60) -> str:

@@ -97,7 +97,7 @@ class AttnConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self, **kwargs):
-        check_labels(kwargs)
+        check_labels({"id2label": self.id2label, **kwargs})
         super().__post_init__(**kwargs)
         check_bounds(self)
         check_choice("position_type", self.position_type, sorted(POSITION_TYPES))

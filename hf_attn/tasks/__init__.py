@@ -25,6 +25,7 @@ from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
 from hf_attn.utils.python_file import explain_methods, load_class
+from hf_attn.utils.text import quote
 
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,
@@ -51,7 +52,7 @@ TASKS: dict[str, type[Task]] = {
 def find_task(name: str) -> type[Task]:
     """The task of that name; ValueError where there is none."""
     if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
+        raise ValueError(f"There is no task {quote(name)}; choose one of {', '.join(TASKS)}.")
     return TASKS[name]
 
 
@@ -66,7 +67,7 @@ def build_task(name: str | type[Task], **options) -> Task:
     for option in options:
         if option not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"Task {task.name!r} has no option {option!r}; {has}.")
+            raise ValueError(f"Task {task.name!r} has no option {quote(option)}; {has}.")
     return task(**options)
 
 

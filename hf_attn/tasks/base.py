@@ -19,6 +19,7 @@ from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.splits import HASH_BUCKETS, HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
+from hf_attn.utils.text import quote
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -460,7 +461,9 @@ class Task(ABC):
         Training examples say nothing about what was learned.
         """
         if split not in (HELD_OUT, VALIDATION):
-            raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
+            raise ValueError(
+                f"split={quote(split)} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}."
+            )
         return self.held_out(n, seed) if split == HELD_OUT else self.validation(n, seed)
 
     def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:
@@ -586,10 +589,12 @@ class SpacedTask(Task):
     def split_source(self, text: str) -> list[str]:
         """Read symbols with spaces between."""
         symbols = text.split()
+        if not symbols:
+            self.refuse("The input is empty")
         known = frozenset(self.source_symbols)
         for place, symbol in enumerate(symbols, 1):
             if symbol not in known:
-                self.refuse(f"{symbol!r} (number {place}) is not a symbol of {self.name}")
+                self.refuse(f"{quote(symbol)} (number {place}) is not a symbol of {self.name}")
         self.check_source(symbols)
         return symbols
 

@@ -13,6 +13,7 @@ from hf_attn.textbooks.notebook import printed_numbers
 from hf_attn.textbooks.transformers_1 import basics as transformers_1_basics
 from hf_attn.textbooks.transformers_1 import language
 from hf_attn.textbooks.transformers_1 import training as transformers_1_training
+from hf_attn.utils.text import quote
 
 DOCUMENTS: dict[str, Document] = {
     "chapter-1": Document(
@@ -83,7 +84,7 @@ def claims_of(document: str) -> tuple[Claim, ...]:
     ValueError where there is no such document.
     """
     if document not in DOCUMENTS:
-        raise ValueError(f"There is no document {document!r}; choose one of {', '.join(DOCUMENTS)}.")
+        raise ValueError(f"There is no document {quote(document)}; choose one of {', '.join(DOCUMENTS)}.")
     return tuple(claim for module in DOCUMENTS[document].modules for claim in module.CLAIMS)
 
 

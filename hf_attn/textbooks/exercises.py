@@ -7,6 +7,7 @@ import torch
 
 from hf_attn.interpret.head import Head, project
 from hf_attn.interpret.random_head import build_random_head
+from hf_attn.models.config_checks import check_choice
 from hf_attn.textbooks.worked_examples import ARROW_WORDS, exercise_1, time_flies
 
 HAND_TOLERANCE = 0.005  # two decimals are enough
@@ -29,8 +30,16 @@ def check_hand_exercise(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[
 
     Returns:
         As many checks, each with what the figure is computed from where it is wrong.
+
+    Raises:
+        ValueError: another name, or more figures than the exercise has.
     """
     head = exercise_1()
+    for name, lines in written.items():
+        check_choice("name", name, ("scores", "weights", "outputs"))
+        rows, columns = getattr(head, name).shape
+        if len(lines) > rows or any(len(line) > columns for line in lines):
+            raise ValueError(f"{name} has more than {rows} rows of {columns} figures: leave out the rest.")
     return {
         name: [
             [

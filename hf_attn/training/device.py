@@ -14,6 +14,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 
 from hf_attn.models.config_checks import check_choice
+from hf_attn.utils.text import quote
 
 PRECISION = "ACCELERATE_MIXED_PRECISION"  # the variable that accelerate reads
 PRECISIONS = {"no": "", "bf16": ", bfloat16", "fp16": ", float16"}  # its values → in a device's description
@@ -35,7 +36,7 @@ def build_accelerator(device: str = "auto") -> Accelerator:
         what = "is not on this machine" if device in available else "is not known"
         which = "" if device in available else " CUDA_VISIBLE_DEVICES=1 before the command takes GPU 1 alone."
         choose = " or ".join(map(repr, here))
-        raise ValueError(f"device={device!r} {what}; choose {choose}.{which if cuda else ''}")
+        raise ValueError(f"device={quote(device)} {what}; choose {choose}.{which if cuda else ''}")
     wanted_cpu = device == "cpu" or not (cuda or mps)
     check_precision(os.environ.get(PRECISION, "no"), is_cuda=cuda and not wanted_cpu)
     if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hf_attn.utils.folder_files import read_bounded
-from hf_attn.utils.text import shorten
+from hf_attn.utils.text import quote, shorten
 
 LARGEST_FILE = 5 * 2**20  # bytes
 SECONDS = 60.0  # for running a file, and for each call of its code: a million examples take a few
@@ -45,7 +45,7 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     try:
         read_bounded(path, LARGEST_FILE)
     except OSError as error:
-        raise ValueError(f"There is no {what} file {str(path)!r}.") from error
+        raise ValueError(f"There is no {what} file {quote(str(path), 300)}.") from error
     name = f"hf_attn_{what}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -19,6 +19,7 @@ from hf_attn.interpret.attention_maps import (
 )
 from hf_attn.models.config_checks import check_choice
 from hf_attn.utils.atomic_write import write_file
+from hf_attn.utils.text import quote
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
 from hf_attn.viz.web import THEMES, build_page, pack_kind
 
@@ -294,4 +295,4 @@ def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None
     try:
         return None if places is None else tuple(map(index, places))
     except TypeError:
-        raise ValueError(f"{name}={places!r} is no list of numbers: give for example [0, 1].") from None
+        raise ValueError(f"{name}={quote(places)} is no list of numbers: give for example [0, 1].") from None

@@ -14,6 +14,7 @@ import torch
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
+from hf_attn.utils.text import quote
 from hf_attn.viz.web import build_page, pack_kind, read_asset
 
 # Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0 stays
@@ -39,7 +40,7 @@ def choose_head(
     ValueError where the model has no such attention, or no such layer or head, both from 0.
     """
     if kind not in maps.kinds:
-        raise ValueError(f"kind={kind!r}: this model has {', '.join(maps.kinds)} attention.")
+        raise ValueError(f"kind={quote(kind)}: this model has {', '.join(maps.kinds)} attention.")
     weights = getattr(maps, kind)
     for name, index, size in (("layer", layer, weights.shape[0]), ("head", head, weights.shape[1])):
         if not 0 <= index < size:
@@ -104,7 +105,9 @@ def save_maps(maps: AttentionMaps, path: str | os.PathLike) -> Path:
 def check_suffix(path: str | os.PathLike) -> None:
     """Refuse a format that cannot be written."""
     if (suffix := Path(path).suffix) not in WRITERS:
-        raise ValueError(f"{str(path)!r} ends in {suffix!r}; choose one of {', '.join(WRITERS)}.")
+        raise ValueError(
+            f"{quote(str(path), 300)} ends in {quote(suffix)}; choose one of {', '.join(WRITERS)}."
+        )
 
 
 def colour_of(weight: float) -> str:

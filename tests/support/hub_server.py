@@ -62,6 +62,7 @@ class Hub:
         token, read_token: of the user ada; the second may only read.
         store: its repos on disk.
         requests: (route, path) of what was asked, in order.
+        headers: (name, value) of all that came with them.
         serving: how many requests are being answered now.
         large_from: bytes from which a file is kept by Git LFS. A client then needs HF_HUB_DISABLE_XET=1.
     """
@@ -71,6 +72,7 @@ class Hub:
         self.users: dict[str, User] = {}
         self.troubles: list[Trouble] = []
         self.requests: list[tuple[str, str]] = []
+        self.headers: list[tuple[str, str]] = []
         self.lock, self.serving = threading.RLock(), 0
         self.token, self.read_token = self.add_user("ada"), self.add_user("ada", "read")
         self.endpoint = ""
@@ -191,6 +193,7 @@ class _Handler(Routes, BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         self.query = {name: values[-1] for name, values in parse_qs(query).items()}
         self.is_head, self.route, self.where = is_head, "unknown", unquote(path)
+        self.hub.headers += self.headers.items()
         try:
             found = self._match(method, path)
             self._meet("request")

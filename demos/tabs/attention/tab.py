@@ -220,9 +220,10 @@ def answer(session: Session, settings: Settings, before: HeadView | None = None)
         view = head_view.keep_cell(head_view.read_view(session, settings, before), before)
         return show_view(session, view)
     except ValueError as error:
-        is_own = settings.weights != RANDOM and " " in settings.text.strip() and len(settings.text) <= LONGEST
+        text = settings.text or ""
+        is_own = settings.weights != RANDOM and " " in text.strip() and len(text) <= LONGEST
         hint = OWN_SENTENCE if is_own else ""
-        reader = session.catalog.find_reader(settings.weights, settings.text or "")
+        reader = session.catalog.find_reader(settings.weights, text)
         offer = gr.update(visible=reader is not None)
         return {"error": notices.field_error(f"{error}{hint}"), "offer": offer}
 
@@ -333,7 +334,7 @@ def check_figures(_session: Session, event: CheckEvent) -> dict:
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
         judged = check_hand_exercise(written)
-    except IndexError:  # the board itself sends [3][3] or [3][2]
+    except ValueError:  # the board itself sends [3][3] or [3][2]
         return {}
     checks = {
         name: [[dataclasses.asdict(one) for one in line] for line in lines] for name, lines in judged.items()

@@ -12,10 +12,12 @@ from hf_attn.architectures.registry import drawing_weights
 from hf_attn.evaluation.metrics import predict
 from hf_attn.experiments import word_order
 from hf_attn.experiments.base import start_training
+from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.tasks import Batch, Task
 from hf_attn.training.loop import VALIDATION_SAMPLE
+from hf_attn.utils.text import shorten
 
 PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
@@ -90,8 +92,8 @@ def compare_word_orders(one: Sequence[str], other: Sequence[str], seed: int = 0)
     bag = Counter(one)
     missing, extra = list((bag - Counter(other)).elements()), list((Counter(other) - bag).elements())
     if missing or extra:
-        differences = [f"only the first has {', '.join(missing[:3])}"] * bool(missing)
-        differences += [f"only the second has {', '.join(extra[:3])}"] * bool(extra)
+        differences = [f"only the first has {shorten(', '.join(missing[:3]))}"] * bool(missing)
+        differences += [f"only the second has {shorten(', '.join(extra[:3]))}"] * bool(extra)
         raise ValueError(f"The sentences must have the same words: {'; '.join(differences)}.")
     if len(one) < 2:
         raise ValueError("One word has no order: write two words or more.")
@@ -142,6 +144,7 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
     Yields:
         Every model as it stands, about every tenth step; stopping is closing the generator.
     """
+    check_number("seed", seed, *SEEDS)
     task = word_order.Order(sizes.length)
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
     held_out = task.held_out(sizes.examples)

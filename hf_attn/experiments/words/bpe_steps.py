@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hf_attn.tasks.tokenizers.trained import LEAST_COUNT, train_tokenizer
+from hf_attn.utils.text import replace_surrogates
 
 BYTES = 256
 
@@ -99,7 +100,7 @@ def learn_bpe_merges(text: str, most: int) -> list[LearningStep]:
 def _split_for_merging(text: str) -> list[str]:
     """Words and signs, each with a sign for the space before it, as our BPE tokenizers read them."""
     backend = train_tokenizer([], "bpe").backend_tokenizer
-    return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
+    return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(replace_surrogates(text))]
 
 
 def _merge_pair(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:

@@ -19,6 +19,7 @@ import torch
 from torch.nn.functional import embedding, logsigmoid, normalize, one_hot
 
 from hf_attn.experiments.words.sentences import split_words
+from hf_attn.utils.text import quote
 
 KINDS = ("skip-gram", "CBOW")
 NOISE_POWER = 0.75  # arXiv:1310.4546, §2.2
@@ -58,10 +59,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r} of word vectors is not known; choose {' or '.join(KINDS)}.")
+            raise ValueError(
+                f"kind={quote(self.kind)} of word vectors is not known; choose {' or '.join(KINDS)}."
+            )
         for name in ("width", "window", "negatives", "least_count", "most_words", "steps", "batch_size"):
             if not isinstance(value := getattr(self, name), int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+                raise ValueError(f"{name}={quote(value)} must be a whole number of at least 1.")
         for name in ("frequent", "learning_rate"):
             if not 0 < (value := getattr(self, name)) < torch.inf:
                 raise ValueError(f"{name}={value} must be finite, above 0; {getattr(Settings, name)} works.")
@@ -113,7 +116,7 @@ class WordVectors:
         close = difflib.get_close_matches(wanted, self.words, n=3)
         hint = f"did you mean {' or '.join(close)}?" if close else f"try {', '.join(self.words[-3:])}."
         raise UnknownWord(
-            f"{word.strip()!r} is not among the {len(self.words):,} words that have a vector: {hint}"
+            f"{quote(word.strip())} is not among the {len(self.words):,} words that have a vector: {hint}"
             if wanted
             else f"A word is missing: {hint}"
         )

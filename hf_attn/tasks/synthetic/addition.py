@@ -18,6 +18,7 @@ from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
+from hf_attn.utils.text import quote
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
 LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
@@ -141,7 +142,9 @@ class Addition(Task):
         text = "".join(text.split())
         addends = text.split("+")
         if len(addends) != 2 or not all(addends):
-            raise ValueError(f"{text!r} is not a sum of two numbers: write {self.worked_example.source!r}.")
+            raise ValueError(
+                f"{quote(text)} is not a sum of two numbers: write {self.worked_example.source!r}."
+            )
         numbers = [int(addend) for addend in addends]
         for number in numbers:
             if number > self.largest:

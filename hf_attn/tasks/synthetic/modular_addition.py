@@ -12,6 +12,7 @@ from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, hash_rows
+from hf_attn.utils.text import quote
 
 PER_MILLE = 1000
 
@@ -113,7 +114,7 @@ class ModularAddition(SpacedTask):
 
     def check_source(self, symbols: Sequence[str]) -> None:
         if [symbol == "+" for symbol in symbols] != [False, True, False]:
-            self.refuse(f"{' '.join(symbols)!r} is not a sum of two numbers")
+            self.refuse(f"{quote(' '.join(symbols))} is not a sum of two numbers")
 
     def answer(self, source: str) -> str:
         first, _, second = self.split_source(source)

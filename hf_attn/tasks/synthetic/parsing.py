@@ -13,6 +13,7 @@ from hf_attn.tasks.base import HardInputs, Task, WorkedExample, point_at
 from hf_attn.tasks.batch import Ragged, constant
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
+from hf_attn.utils.text import quote
 
 VARIABLES = ("x", "y", "z")
 DIGITS = tuple("0123456789")
@@ -197,8 +198,8 @@ class Parsing(Task):
         self.refuse_foreign(text, self.vocabulary, "x, y or z, =, digits, + - * / and brackets")
         if longer := re.search(r"[0-9xyz](\s*[0-9xyz])+", text):
             raise ValueError(
-                f"{longer.group()!r} has no operator between its characters, and numbers and names are one "
-                f"character here: write for example {self.worked_example.source!r}."
+                f"{quote(longer.group())} has no operator between its characters, and numbers and names are "
+                f"one character here: write for example {self.worked_example.source!r}."
             )
         text = "".join(text.split())
         variable, equals, expression = text.partition("=")
@@ -209,7 +210,7 @@ class Parsing(Task):
             value = _node_of(body, expression, len(variable) + 1)
         except (SyntaxError, TypeError) as error:
             raise ValueError(
-                f"{text!r} does not parse: write a variable, =, and an expression, "
+                f"{quote(text)} does not parse: write a variable, =, and an expression, "
                 f"for example {self.worked_example.source!r}."
             ) from error
         return Node("ASSIGN", (Node(variable, place=0), value), place=1)
@@ -220,12 +221,16 @@ class Parsing(Task):
         depth = tree.depth()
         text = "".join(text.split())
         if depth == 0:
-            raise ValueError(f"{text!r} has no operator: write for example {self.worked_example.source!r}.")
+            raise ValueError(
+                f"{quote(text)} has no operator: write for example {self.worked_example.source!r}."
+            )
         if depth > self.depth:
-            raise ValueError(f"{text!r} nests {depth} operators deep; this model reads {self.depth} at most.")
+            raise ValueError(
+                f"{quote(text)} nests {depth} operators deep; this model reads {self.depth} at most."
+            )
         if len(text) + 1 > self.max_source_tokens:
             raise ValueError(
-                f"{text!r} has {len(text)} characters; this model reads {self.max_source_tokens - 1} at "
+                f"{quote(text)} has {len(text)} characters; this model reads {self.max_source_tokens - 1} at "
                 f"most, brackets included, for example {self.worked_example.source!r}."
             )
         return list(text)

@@ -12,6 +12,7 @@ from hf_attn.tasks.base import SpacedTask, WorkedExample
 from hf_attn.tasks.batch import Ragged
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.text import quote
 
 VALUES = tuple(string.digits)
 
@@ -128,15 +129,15 @@ class Recall(SpacedTask):
         for place, symbol in enumerate(symbols):
             if (symbol in VALUES) != bool(place % 2):
                 wanted = "a digit" if place % 2 else "a letter"
-                self.refuse(f"{symbol!r} (number {place + 1}) stands where {wanted} should")
+                self.refuse(f"{quote(symbol)} (number {place + 1}) stands where {wanted} should")
         if len(symbols) % 2 == 0 or not keys:
-            self.refuse(f"{' '.join(symbols)!r} asks for no key")
+            self.refuse(f"{quote(' '.join(symbols))} asks for no key")
         if len(keys) > self.max_pairs:
             self.refuse(f"The input has {len(keys)} pairs; this model reads {self.max_pairs} at most")
         if twice := [key for key in keys if keys.count(key) > 1]:
-            self.refuse(f"{twice[0]!r} has more than one value")
+            self.refuse(f"{quote(twice[0])} has more than one value")
         if asked not in keys:
-            self.refuse(f"{asked!r} is asked for and has no value")
+            self.refuse(f"{quote(asked)} is asked for and has no value")
 
     def answer(self, source: str) -> str:
         """The value, by a Python dict."""

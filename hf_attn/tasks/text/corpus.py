@@ -18,6 +18,7 @@ from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group, stable_hash
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
+from hf_attn.utils.text import replace_surrogates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -231,6 +232,7 @@ class CorpusTask(Task):
 
     def tokens_of(self, text: str) -> list[str]:
         """A text's tokens, however many."""
+        text = replace_surrogates(text)
         return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
 
     def split_source(self, text: str) -> list[str]:

@@ -20,6 +20,7 @@ import torch
 from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.recipes import RECURRENT, SMALL_TRANSFORMER, Recipe
+from hf_attn.utils.text import quote
 
 # The vocabulary is the same whatever Babel knows: a format that needs another character is left out.
 ALPHABET = (
@@ -248,7 +249,7 @@ class Dates(Task):
         super().__post_init__()
         if self.locales not in LOCALES:
             raise ValueError(
-                f"locales={self.locales!r} is not known; choose {' or '.join(map(repr, LOCALES))}."
+                f"locales={quote(self.locales)} is not known; choose {' or '.join(map(repr, LOCALES))}."
             )
 
     @property
@@ -368,7 +369,7 @@ class Dates(Task):
         def in_lower_case() -> tuple[str, str]:
             source, answer = pair(formats, day())
             if source == source.lower():
-                raise ValueError(f"{source!r} has no capitals.")
+                raise ValueError(f"{quote(source)} has no capitals.")
             return source.lower(), answer
 
         def of_another_day() -> tuple[str, str]:

@@ -14,6 +14,7 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.user.read_table import MOST_CHARACTERS
+from hf_attn.utils.text import quote
 
 # the classifier of “Self-Attention and Multi-Head Attention” (see architectures/presets.py), with the task's
 # own labels and tokens
@@ -89,7 +90,7 @@ class TextClassification(ClassTask, CorpusTask):
         index = {name: place for place, name in enumerate(self.classes)}
         if unknown := sorted({row.target for row in rows} - set(index)):
             raise ValueError(
-                f"The data have a class {unknown[0]!r} that this model does not know; "
+                f"The data have a class {quote(unknown[0])} that this model does not know; "
                 f"it knows {', '.join(self.classes)}. Train it again."
             )
         return [[index[row.target]] for row in rows]

@@ -1,5 +1,6 @@
 """Tokenizers learned from text: byte-pair encoding, words, characters."""
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.batch import END, SPECIAL_TOKENS
+from hf_attn.utils.text import replace_surrogates
 
 if TYPE_CHECKING:  # and where one is built: whoever only lists tasks waits for torch alone
     from transformers import PreTrainedTokenizerFast
@@ -16,6 +18,7 @@ SPACE = "▁"  # stands for a space, so that a token says whether a word begins 
 # a word or a single sign, with the space before it
 WORDS = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w{SPACE}]|{SPACE}")
 CHARACTERS = Regex(r"[\s\S]")
+LONG_WORD = re.compile(r"\w{200}")  # a longer one is learned in pieces: merging takes its length squared
 LEAST_COUNT = 2  # a pair or word met once says nothing about the next text
 
 
@@ -58,6 +61,9 @@ def train_tokenizer(
         tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = _build_splitter(kind)
     tokenizer.decoder = decoders.Metaspace(SPACE, _prepend(kind))
+    texts = map(replace_surrogates, texts)
+    if kind == "bpe":
+        texts = (LONG_WORD.sub(r"\g<0> ", text) for text in texts)
     tokenizer.train_from_iterator(texts, trainer)
     return wrap_text_tokenizer(tokenizer, model_max_length)
 

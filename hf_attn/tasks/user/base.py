@@ -11,6 +11,7 @@ from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
 from hf_attn.tasks.user.read_table import choose_columns, column_names, describe_columns
+from hf_attn.utils.text import quote
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -64,7 +65,9 @@ class OwnText(CorpusTask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.path and self.dataset:
-            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
+            raise ValueError(
+                f"path={quote(self.path, 300)} and dataset={quote(self.dataset)}: give one of them."
+            )
         check_choice("tokenizer_kind", self.tokenizer_kind, KINDS)
 
     @property

@@ -55,9 +55,11 @@ class OwnClasses(TableTask, TextClassification):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.path and self.dataset:
-            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
+            raise ValueError(
+                f"path={quote(self.path, 300)} and dataset={quote(self.dataset)}: give one of them."
+            )
         if self.text and self.text == self.label:
-            raise ValueError(f"text={self.text!r} and label={self.label!r} must be two columns.")
+            raise ValueError(f"text={quote(self.text)} and label={quote(self.label)} must be two columns.")
 
     @functools.cached_property
     def worked_example(self) -> WorkedExample:

@@ -19,6 +19,7 @@ from hf_attn.tasks.user.base import OwnText, TableTask
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import read_columns
 from hf_attn.tasks.user.table_classes import FEWEST_ROWS
+from hf_attn.utils.text import quote
 
 MOST_TEXT = 10_000_000  # characters of all pairs: a minute to learn a vocabulary from, and 1 GB
 CHARACTERS = "characters"  # the kind whose tokens can be counted before there are any
@@ -66,7 +67,9 @@ class Pairs(TableTask, OwnText):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.source and self.source == self.target:
-            raise ValueError(f"source={self.source!r} and target={self.target!r} must be two columns.")
+            raise ValueError(
+                f"source={quote(self.source)} and target={quote(self.target)} must be two columns."
+            )
 
     @functools.cached_property
     def worked_example(self) -> WorkedExample:
