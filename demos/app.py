@@ -7,6 +7,7 @@ import gradio as gr
 import torch
 
 from hf_attn.training.device import build_accelerator
+from hf_attn.utils.freed_memory import give_freed_memory_back
 
 from .jobs.loop import has_zero_gpu
 from .links import open_link
@@ -56,6 +57,8 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         if (session := here.pop(request.session_hash, None)) is not None:
             session.close()
+        app.forget_left(reload.KEPT_SECONDS)
+        give_freed_memory_back()
 
     device_name, places = read_device(device)
     with input_guard.GuardedBlocks(

@@ -1,0 +1,1 @@
+"""Attacks that take minutes, and what a server bears: `make test-hard`, `make soak`, docs/reliability.md."""
