@@ -57,6 +57,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         if (session := here.pop(request.session_hash, None)) is not None:
             session.close()
+        endpoints.leave(request.session_hash)
         app.forget_left(reload.KEPT_SECONDS)
         give_freed_memory_back()
 
@@ -67,7 +68,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
         session = state_of(Session(catalog, device=device), Session.close)
         page = Page(app, session, catalog, device_name, places)
-        api.build(page, device)  # first, so that no handler of a tab has taken their names
+        endpoints = api.build(page, device)  # first, so that no handler of a tab has taken their names
         header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
             for tab in TABS:
