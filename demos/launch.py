@@ -50,7 +50,7 @@ def start(
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
     app = build_app(build_catalog(checkpoint), device)
     gc.collect()
-    gc.freeze()  # a million objects that live to the end: to look through them holds everybody up for a second
+    gc.freeze()  # a million objects that stay: to look through them holds everybody up for a second
     _, local, public = app.launch(
         server_name=host,
         server_port=port,

@@ -69,7 +69,7 @@ class SessionStore:
         return key, before is not None
 
     def leave(self, key: str) -> None:
-        """A page was closed: its session waits for some time before it is given up, or for too many others."""
+        """A page was closed: its session waits for some time, or until too many others do."""
         with self.lock:
             self.left[key] = time.monotonic() + self.seconds
             too_many = list(self.left)[:-MOST_LEFT]

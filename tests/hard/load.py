@@ -105,7 +105,9 @@ class Footprint:
             seen.breaks("memory comes back", f"{self.kilobytes:,} kB before, {later.kilobytes:,} after")
         for what in ("threads", "files"):
             if getattr(later, what) > getattr(self, what) + SPARE:
-                seen.breaks(f"{what} come back", f"{getattr(self, what)} before, {getattr(later, what)} after")
+                seen.breaks(
+                    f"{what} come back", f"{getattr(self, what)} before, {getattr(later, what)} after"
+                )
         return (
             f"MB {self.kilobytes // 1024} to {later.kilobytes // 1024}, "
             f"threads {self.threads} to {later.threads}, files {self.files} to {later.files}"
@@ -264,9 +266,10 @@ def measure(visitors: int, browsers: int, minutes: float, seed: int) -> int:
     for line in seen.details:
         print("-", line)
     print(
-        f"visitors {visitors} (browsers {browsers}), minutes {minutes}, light requests {len(seen.light)}, "
-        f"p50 {statistics.median(seen.light):.2f} s, p95 {p95:.2f} s, runs {seen.trained}, overtaken "
-        f"{seen.overtaken}, told their place {seen.placed}, a place after all had left {waited:.1f} s; {held}; "
+        f"visitors {visitors} ({browsers} browsers), minutes {minutes}, light requests {len(seen.light)}, "
+        f"p50 {statistics.median(seen.light):.2f} s, p95 {p95:.2f} s, runs {seen.trained}, "
+        f"overtaken {seen.overtaken}, told their place {seen.placed}, "
+        f"a place after all had left {waited:.1f} s; {held}; "
         f"load average {os.getloadavg()[1]:.1f}; broken: {dict(seen.broken) or 'nothing'}"
     )
     return 1 if seen.broken else 0
