@@ -148,17 +148,17 @@ class ApiSession:
             The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
             examples that are right, with its 95 % interval.
         """
-        built, recipe = _read_recipe(task, model, steps, seed, settings)
-        session = Session(device=self.device)
-        run = session.add(built, recipe, seed)
-        asked = LocalContext.request.get(None)
+        session, asked = Session(device=self.device), LocalContext.request.get(None)
         visit = (asked.session_hash if asked else None, session)
         self.training.add(visit)
         try:
-            collections.deque(run.follow(), maxlen=0)
+            built, recipe = _read_recipe(task, model, steps, seed, settings)
+            run = session.add(built, recipe, seed)
+            if not session.is_over:  # its client left while the settings were read
+                collections.deque(run.follow(), maxlen=0)
         finally:
             self.training.remove(visit)
-        if run.is_closed:
+        if session.is_over:
             raise RunFailed("The client that asked for this run is gone.")
         if run.status == FAILED:
             raise RunFailed(run.message)
