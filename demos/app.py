@@ -7,6 +7,7 @@ import gradio as gr
 import torch
 
 from hf_attn.training.device import build_accelerator
+from hf_attn.utils.freed_memory import give_freed_memory_back
 
 from .jobs.loop import has_zero_gpu
 from .links import open_link
@@ -57,6 +58,9 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         if (session := here.pop(request.session_hash, None)) is not None:
             session.close()
         app.uploads.sweep()
+        endpoints.leave(request.session_hash)
+        app.forget_left(reload.KEPT_SECONDS)
+        give_freed_memory_back()
 
     device_name, places = read_device(device)
     with input_guard.GuardedBlocks(
@@ -65,7 +69,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
         session = state_of(Session(catalog, device=device), Session.close)
         page = Page(app, session, catalog, device_name, places)
-        api.build(page, device)  # first, so that no handler of a tab has taken their names
+        endpoints = api.build(page, device)  # first, so that no handler of a tab has taken their names
         header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
             for tab in TABS:

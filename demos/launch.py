@@ -1,5 +1,6 @@
 """The app as a server: for whom it is decided first, then the page is built and launched."""
 
+import gc
 import os
 import secrets
 import socket
@@ -51,6 +52,8 @@ def start(
     keep_freed_memory()
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
     app = build_app(build_catalog(checkpoint), device)
+    gc.collect()
+    gc.freeze()  # a million objects that stay: to look through them holds everybody up for a second
     _, local, public = app.launch(
         server_name=host,
         server_port=port,

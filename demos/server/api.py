@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import gradio as gr
 import pydantic
+from gradio.context import LocalContext
 from gradio.data_classes import FileData
 
 from hf_attn.architectures.families import architectures_of
@@ -83,6 +84,13 @@ class ApiSession:
     kept: collections.OrderedDict[str, tuple[float, Session]] = field(default_factory=collections.OrderedDict)
     packed: dict[str, Path] = field(default_factory=dict)  # a run's name → its zip
     lock: threading.Lock = field(default_factory=threading.Lock)
+    training: set[tuple[str | None, Session]] = field(default_factory=set)  # (visitor, what is being trained)
+
+    def leave(self, visitor: str) -> None:
+        """A client is gone: stop what it trains."""
+        for one, session in list(self.training):
+            if one == visitor:
+                session.close()
 
     def keep(self, session: Session) -> str:
         """Give a session a name that cannot be guessed."""
@@ -141,10 +149,18 @@ class ApiSession:
             The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
             examples that are right, with its 95 % interval.
         """
-        built, recipe = _read_recipe(task, model, steps, seed, settings)
-        session = Session(device=self.device)
-        run = session.add(built, recipe, seed)
-        collections.deque(run.follow(), maxlen=0)
+        session, asked = Session(device=self.device), LocalContext.request.get(None)
+        visit = (asked.session_hash if asked else None, session)
+        self.training.add(visit)
+        try:
+            built, recipe = _read_recipe(task, model, steps, seed, settings)
+            run = session.add(built, recipe, seed)
+            if not session.is_over:  # its client left while the settings were read
+                collections.deque(run.follow(), maxlen=0)
+        finally:
+            self.training.remove(visit)
+        if session.is_over:
+            raise RunFailed("The client that asked for this run is gone.")
         if run.status == FAILED:
             raise RunFailed(run.message)
         score = run.evaluation.overall
@@ -286,7 +302,7 @@ def list_tasks() -> list[dict[str, str]]:
     return found
 
 
-def build(page: Page, device: str) -> None:
+def build(page: Page, device: str) -> ApiSession:
     """Register the endpoints; their docstrings are what a client reads."""
     api_session = ApiSession(page.catalog, device)
     gr.api(list_tasks, api_name="tasks", queue=False)
@@ -300,6 +316,7 @@ def build(page: Page, device: str) -> None:
     gr.api(_told(api_session.download), api_name="download")
     gr.api(_told(api_session.write_answer), api_name="write")
     gr.api(_told(api_session.attention_map), api_name="attention_map")
+    return api_session
 
 
 def _read_recipe(

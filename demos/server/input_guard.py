@@ -7,6 +7,7 @@ a number from a number, and one of its choices from a list of choices.
 """
 
 import copy
+import datetime
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import re
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
 from gradio import components
-from gradio.blocks import convert_component_dict_to_list
+from gradio.blocks import BlocksConfig, convert_component_dict_to_list
 from gradio.components import Component
 from gradio.exceptions import InvalidPathError
 from starlette.middleware import Middleware
@@ -117,11 +118,24 @@ def guard_queue(queue) -> None:
     queue.compute_analytics_summary = lambda _: {"functions": {}}
 
 
+class PageConfig(BlocksConfig):
+    """The page's components; a visitor's copy does not describe them all anew, which Gradio's links need."""
+
+    def __copy__(self):
+        copied = super().__copy__()
+        copied.config_for_block = lambda *_: {}
+        return copied
+
+
 class GuardedBlocks(gr.Blocks):
     """A page that no JSON gets past: whoever sends what a field cannot hold is told so.
 
     What a handler skips costs nothing: a run sends several messages a second, and most change one output.
     """
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.default_config = PageConfig(self)
 
     def launch(self, *args, server_name: str | None = None, share: bool = False, **options):
         """As Gradio's own, behind the gate; ValueError where others could come with the limits of home."""
@@ -142,6 +156,15 @@ class GuardedBlocks(gr.Blocks):
             False  # with it Gradio's page takes its scripts from another server, which POLICY forbids
         )
         return launched
+
+    def forget_left(self, seconds: float) -> None:
+        """Drop the states of pages that were left and not used for so long: Gradio keeps them by number."""
+        holder, until = self.state_holder, datetime.datetime.now() - datetime.timedelta(seconds=seconds)
+        for name, state in list(holder.session_data.items()):
+            if state.is_closed and holder.time_last_used[name] < until:
+                with holder.lock:
+                    holder.session_data.pop(name, None)
+                    holder.time_last_used.pop(name, None)
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
         """As Gradio's own, with checked inputs; gr.Error for a refused input or a failed handler (logged)."""

@@ -18,12 +18,16 @@ from collections.abc import Iterator
 
 import gradio as gr
 
+from hf_attn.utils.freed_memory import give_freed_memory_back
+
 from ..jobs.training_job import TrainingJob
 from .page import LIGHT, NOW, Page
 from .session import Session
 
 KEPT_SECONDS = 900.0  # how long a session waits for its page
+MOST_LEFT = 40  # sessions that wait: a class, whose pages are all loaded again at once
 NAP_SECONDS = 0.05
+LOOK_SECONDS = 5.0  # between two looks at who has waited long enough
 LOST = (
     "The server was started anew, or this page was away for long: its settings and this tab's drawings are "
     "still here, but its runs and uploads are gone, so train again to go on."
@@ -55,6 +59,8 @@ class SessionStore:
     def __init__(self, seconds: float = KEPT_SECONDS):
         self.seconds = seconds
         self.sessions: dict[str, Session] = {}
+        self.left: dict[str, float] = {}  # keys of those that wait → until when, who waits longest first
+        self.is_watched = False
         self.lock = threading.Lock()
 
     def arrive(self, session: Session, left: str) -> tuple[str, bool]:
@@ -62,6 +68,7 @@ class SessionStore:
         key = secrets.token_urlsafe(16)
         with self.lock:
             before = self.sessions.pop(left, None)
+            self.left.pop(left, None)
             self.sessions[key] = session
         session.when_closed = lambda: self.leave(key)
         if before is not None:
@@ -69,16 +76,35 @@ class SessionStore:
         return key, before is not None
 
     def leave(self, key: str) -> None:
-        """A page was closed: its session waits for some time before it is given up."""
-        timer = threading.Timer(self.seconds, self.give_up, [key])
-        timer.daemon = True
-        timer.start()
+        """A page was closed: its session waits for some time, or until too many others do."""
+        with self.lock:
+            self.left[key] = time.monotonic() + self.seconds
+            too_many = list(self.left)[:-MOST_LEFT]
+            if not self.is_watched:
+                self.is_watched = True
+                threading.Thread(target=self.watch, daemon=True).start()
+        for one in too_many:
+            self.give_up(one)
+
+    def watch(self) -> None:
+        """Give each session up when its time has come, until none waits."""
+        is_done = False
+        while not is_done:
+            time.sleep(LOOK_SECONDS)
+            with self.lock:
+                due = [key for key, until in self.left.items() if until < time.monotonic()]
+                is_done = not self.left
+                self.is_watched = not is_done
+            for key in due:
+                self.give_up(key)
 
     def give_up(self, key: str) -> None:
         with self.lock:
             session = self.sessions.pop(key, None)
+            self.left.pop(key, None)
         if session is not None:
             session.empty()
+        give_freed_memory_back()
 
 
 def read_left(text: str) -> tuple[str, str, bool, list]:

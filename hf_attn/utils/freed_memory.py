@@ -3,7 +3,7 @@
 import ctypes
 import platform
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of mallopt, from glibc's malloc.h
+TRIM_THRESHOLD, MMAP_THRESHOLD, MOST_HEAPS = -1, -3, -8  # parameters of mallopt, from glibc's malloc.h
 KEPT = 2**26  # bytes at the end of the heap: a step of our recipes frees less
 LARGEST_REUSED = 2**25  # bytes of one tensor: the most that mallopt takes
 
@@ -13,9 +13,19 @@ def keep_freed_memory() -> bool:
 
     glibc gives the end of its heap back to the system whenever some megabytes of it are free, so that each
     step of training, which ends in freeing all it made, gets the same pages again, emptied. Nothing that is
-    computed depends on this. Other C libraries stay as they are.
+    computed depends on this. All threads share one heap: of a thread's own, `give_freed_memory_back` could
+    not give the end back. Other C libraries stay as they are.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    return bool(mallopt(MMAP_THRESHOLD, LARGEST_REUSED)) and bool(mallopt(TRIM_THRESHOLD, KEPT))
+    wanted = {MMAP_THRESHOLD: LARGEST_REUSED, TRIM_THRESHOLD: KEPT, MOST_HEAPS: 1}
+    return all(mallopt(name, value) for name, value in wanted.items())
+
+
+def give_freed_memory_back() -> bool:
+    """Give what this process keeps for the next tensors back to the system; whether the C library can."""
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    ctypes.CDLL(None).malloc_trim(0)
+    return True

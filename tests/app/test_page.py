@@ -10,6 +10,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 import gradio as gr
+from gradio.state_holder import StateHolder
 
 from demos.app import LOOK_SECONDS, TABS, build_app
 from demos.session.catalog import ModelCatalog
@@ -31,6 +32,21 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
     assert len(own) > 100
     named = [fn.name for fn in own if fn.show_progress_on is None]
     assert not named, "their outputs would be told of every message of every event"
+
+
+def test_of_a_page_that_was_left_nothing_stays_and_of_an_open_one_no_descriptions():
+    async def build():  # outside an event loop Gradio opens some and never closes them
+        return build_app(EMPTY, "cpu")
+
+    app, holder = asyncio.run(build()), StateHolder()
+    holder.set_blocks(app)
+    assert list(holder["open"].components) == []
+    assert app.get_config_file()["components"]
+    holder["left"].is_closed = True
+    app.forget_left(60.0)
+    assert set(holder.session_data) == {"open", "left"}
+    app.forget_left(0.0)
+    assert set(holder.session_data) == set(holder.time_last_used) == {"open"}
 
 
 def test_a_page_that_is_loaded_again_shows_the_jobs_that_it_had():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("gradio")
 
 from demos.jobs import probe as probing
 from demos.jobs.job import STOPPED
+from demos.session import reload
 from demos.session.reload import SessionStore, go_on, read_left
 from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Session
@@ -228,6 +230,21 @@ def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
     late = Session()
     waiting.arrive(late, key)
     assert late.runs == {}
+
+
+def test_who_left_is_given_up_in_time_and_earlier_where_too_many_wait(monkeypatch):
+    monkeypatch.setattr(reload, "MOST_LEFT", 2)
+    monkeypatch.setattr(reload, "LOOK_SECONDS", 0.01)
+    waiting, sessions = SessionStore(seconds=0.3), [begun() for _ in range(3)]
+    keys = [waiting.arrive(session, "")[0] for session in sessions]
+    for session in sessions:
+        session.close()
+    assert [bool(session.runs) for session in sessions] == [False, True, True]
+    assert waiting.arrive(Session(), keys[2])[1]
+    while waiting.is_watched:
+        time.sleep(0.01)
+    assert sessions[1].runs == {}
+    assert len(waiting.sessions) == 1  # of the page that came back
 
 
 @pytest.mark.long

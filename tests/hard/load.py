@@ -1,0 +1,300 @@
+"""A class at one server: many visitors ask and train at once, by HTTP and in real browsers.
+
+    python -m tests.hard.load [--visitors N] [--browsers N] [--minutes M] [--seed S]
+
+Two of them train all the time, the others think for two to eight seconds between two requests, and some of
+these train. Promised: nothing answers with 5xx; nobody meets another's run; 95 of 100 light requests are
+answered within a second; who asks first for a place trains first, and who waits is told the place in line;
+five seconds after all have left in the middle of a run, the places are free; memory is within 15 % of what it
+was after the first visitor had gone, and no thread or open file is left. Exits with 1 where one is broken.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+import zipfile
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gradio_client import Client
+from gradio_client.utils import Status
+from playwright.sync_api import sync_playwright
+
+from tests.support.browser import (
+    FLAGS,
+    choose_tab,
+    expect_trained,
+    find_chromium,
+    run_long,
+    serve_process,
+    set_training,
+)
+from tests.support.raw_requests import Caller
+
+SOON = 1.0  # seconds, of a light request
+FREE = 5.0  # seconds after the last has left
+GROWN = 1.15  # of memory
+SPARE = 8  # threads that Gradio's pool may have more than before, and files: all of them are used again
+NEAR = 1.0  # seconds within which two that ask for a place are as good as together
+TOLD = 6.0  # seconds after which a page that waits has said how many are before it
+FIRST = 1_000  # the mark of who comes first
+INPUTS = {"attn-copy": "7 15 2 3", "attn-addition": "153+391", "attn-sort": "9 4 17 4 2 11 5 8"}
+STATUS = re.compile(r"(VmRSS|Threads):\s+(\d+)")
+MARK = re.compile(r"\bseed\s+(\d+)", re.IGNORECASE)
+IN_LINE = re.compile(r"before this one|this one is next")
+PUBLIC = ("--host", "0.0.0.0")
+
+
+@dataclass
+class Seen:
+    """What the visitors met."""
+
+    light: list[float] = field(default_factory=list)  # seconds of each light request
+    turns: list[tuple[float, float]] = field(default_factory=list)  # when a place was asked for and given
+    trained: int = 0
+    placed: int = 0  # who waited and was told the place in line
+    broken: Counter = field(default_factory=Counter)  # promise → how often it was broken
+    details: list[str] = field(default_factory=list)  # the first of what was broken, in words
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def breaks(self, promise: str, what: object) -> None:
+        with self.lock:
+            self.broken[promise] += 1
+            self.details += [f"{promise}: {str(what)[:300]}"] if len(self.details) < 20 else []
+
+    def take(self, *, light: float | None = None, turn: tuple[float, float] | None = None, placed=0) -> None:
+        with self.lock:
+            self.light += [] if light is None else [light]
+            self.turns += [] if turn is None else [turn]
+            self.trained += turn is not None
+            self.placed += placed
+
+    @property
+    def overtaken(self) -> int:
+        """How many places were given to who had asked later than another that still waited."""
+        pairs = ((one, other) for one in self.turns for other in self.turns)
+        return sum(one[0] + NEAR < other[0] and other[1] + NEAR < one[1] for one, other in pairs)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What a process holds."""
+
+    kilobytes: int
+    threads: int
+    files: int
+
+    @classmethod
+    def of(cls, process: subprocess.Popen) -> "Footprint":
+        folder = Path(f"/proc/{process.pid}")
+        found = dict(STATUS.findall((folder / "status").read_text()))
+        return cls(int(found["VmRSS"]), int(found["Threads"]), len(list((folder / "fd").iterdir())))
+
+    def compare(self, later: "Footprint", seen: Seen, grown: float = GROWN) -> str:
+        """Both in words; whatever grew too much is broken."""
+        if later.kilobytes > grown * self.kilobytes:
+            seen.breaks("memory comes back", f"{self.kilobytes:,} kB before, {later.kilobytes:,} after")
+        for what in ("threads", "files"):
+            if getattr(later, what) > getattr(self, what) + SPARE:
+                seen.breaks(
+                    f"{what} come back", f"{getattr(self, what)} before, {getattr(later, what)} after"
+                )
+        return (
+            f"MB {self.kilobytes // 1024} to {later.kilobytes // 1024}, "
+            f"threads {self.threads} to {later.threads}, files {self.files} to {later.files}"
+        )
+
+
+class Visitor:
+    """Somebody who asks by HTTP; `mark` is the seed of the runs that are this visitor's alone."""
+
+    def __init__(self, address: str, mark: int, seen: Seen):
+        self.mark, self.seen, self.draw = mark, seen, random.Random(mark)
+        self.folder = tempfile.TemporaryDirectory(prefix="hf_attn_load_")
+        self.client = Client(address, verbose=False, download_files=self.folder.name)
+
+    def ask_lightly(self) -> None:
+        name = self.draw.choice(list(INPUTS))
+        started = time.monotonic()
+        if self.draw.random() < 0.5:
+            answer = self.client.predict(name, INPUTS[name], api_name="/write")
+            if answer["correct"] is not True:
+                self.seen.breaks("answers are right", answer)
+        else:
+            self.client.predict(name, INPUTS[name], api_name="/attention_map")
+        self.seen.take(light=time.monotonic() - started)
+
+    def begin(self, steps: int):
+        """Ask for a run and wait until it has its place; the job."""
+        asked, ranks = time.monotonic(), set()
+        job = self.client.submit(
+            "copy", steps=steps, seed=self.mark, settings={"max_length": 5}, api_name="/train"
+        )
+        while (now := job.status()).code not in (Status.PROCESSING, Status.FINISHED):
+            ranks.add(now.rank)
+            time.sleep(0.05)
+        self.seen.take(turn=(asked, time.monotonic()), placed=bool(ranks - {None}))
+        return job
+
+    def train(self, steps: int = 40) -> None:
+        """Train, and look into what came of it."""
+        run = self.begin(steps).result()
+        with zipfile.ZipFile(self.client.predict(run["checkpoint"], api_name="/download")) as packed:
+            (record,) = [name for name in packed.namelist() if name.endswith("training.json")]
+            if json.loads(packed.read(record))["seed"] != self.mark:
+                self.seen.breaks("nobody meets another's run", run)
+
+    def visit(self, until: float, share: float, pause: tuple[float, float]) -> None:
+        """Ask until a time and leave; a `share` of the requests is a run."""
+        try:
+            while time.monotonic() < until:
+                self.train() if self.draw.random() < share else self.ask_lightly()
+                time.sleep(self.draw.uniform(*pause))
+        except Exception as error:
+            self.seen.breaks("a visitor is served", f"{type(error).__name__}: {error}")
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        self.client.close()
+        self.folder.cleanup()
+
+
+def browse(address: str, mark: int, until: float, seen: Seen, *, leaves_midway: bool = True) -> None:
+    """Train in a page of one's own, again and again, and close the browser while a run is under way."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        page = browser.new_page()
+        page.set_default_timeout(120_000)
+        page.on("response", lambda found: found.status >= 500 and seen.breaks("no 5xx", found.url))
+        try:
+            page.goto(address)
+            choose_tab(page, "Train")
+            while time.monotonic() < until:
+                set_training(page, Steps="60", Seed=str(mark))
+                page.get_by_role("button", name="Train", exact=True).click()
+                wait_in_line(page, seen)
+                expect_trained(page)
+                named = set(MARK.findall(page.inner_text("body"))) - {str(mark)}
+                if named:
+                    seen.breaks("nobody meets another's run", f"the page of {mark} names seeds {named}")
+                for tab in ("Try", "Explore", "Train"):
+                    choose_tab(page, tab)
+            if leaves_midway:
+                run_long(page)
+        except Exception as error:
+            seen.breaks("a browser is served", f"{type(error).__name__}: {error}")
+        finally:
+            browser.close()
+
+
+def wait_in_line(page, seen: Seen) -> None:
+    """Wait until a page's run has its place; whoever waits long is told where in line."""
+    started, is_told = time.monotonic(), False
+    while "free place" in (said := page.inner_text("#note")) and time.monotonic() < started + 120:
+        is_told = is_told or IN_LINE.search(said) is not None
+        time.sleep(0.1)
+    if is_told:
+        seen.take(placed=1)
+    elif time.monotonic() > started + TOLD:
+        seen.breaks("who waits is told the place in line", said)
+
+
+def come_first(process: subprocess.Popen, address: str) -> Footprint:
+    """Let one visitor do what all will do, and leave; what the server holds then."""
+    visitor, seen = Visitor(address, FIRST, Seen()), Seen()
+    for _ in range(10):
+        visitor.ask_lightly()
+    visitor.train()
+    visitor.leave()
+    browse(address, FIRST + 1, time.monotonic() + 1.0, seen, leaves_midway=False)
+    time.sleep(FREE)
+    return Footprint.of(process)
+
+
+def train_and_vanish(address: str, mark: int) -> None:
+    """Ask for a long run as clients do, and hang up once it has its place.
+
+    gradio_client says that it is gone only at the next heartbeat, up to 15 seconds after it was closed.
+    """
+    caller, visit = Caller(address.rstrip("/")), f"vanish{mark}"
+    base = f"{caller.address}/gradio_api"
+    with urllib.request.urlopen(f"{base}/heartbeat/{visit}", timeout=60):
+        data = ["copy", "", 2_000, mark, {"max_length": 5}]
+        body = {"data": data, "fn_index": caller.find("train")["id"], "session_hash": visit}
+        caller.post("/gradio_api/queue/join", body)
+        with urllib.request.urlopen(f"{base}/queue/data?session_hash={visit}", timeout=60) as lines:
+            next(line for line in lines if b"process_starts" in line)
+            time.sleep(0.5)
+
+
+def come_late(address: str, seen: Seen) -> float:
+    """Two train, leave in the middle, and another comes: the seconds until that one has a place."""
+    late = Visitor(address, FIRST + 4, Seen())
+    for number in range(2):
+        train_and_vanish(address, FIRST + 2 + number)
+    late.begin(1).result()
+    late.leave()
+    ((asked, given),) = late.seen.turns
+    if given - asked > FREE:
+        seen.breaks("places are free after leaving", f"{given - asked:.1f} s")
+    return given - asked
+
+
+def measure(visitors: int, browsers: int, minutes: float, seed: int) -> int:
+    seen = Seen()
+    with ExitStack() as stack:
+        process, address = stack.enter_context(serve_process(options=PUBLIC))
+        before = come_first(process, address)
+        until = time.monotonic() + 60 * minutes
+        crowd = [
+            threading.Thread(target=browse, args=(address, 10_000 + number, until, seen))
+            for number in range(browsers)
+        ]
+        for number in range(visitors - browsers):
+            visitor = Visitor(address, 100 * seed + number, seen)
+            share, pause = (1.0, (0.0, 0.1)) if number < 2 else (0.03, (2.0, 8.0))
+            crowd.append(threading.Thread(target=visitor.visit, args=(until, share, pause)))
+        for one in crowd:
+            one.start()
+        for one in crowd:
+            one.join()
+        waited = come_late(address, seen)
+        time.sleep(30)
+        held = before.compare(Footprint.of(process), seen)
+    p95 = statistics.quantiles(seen.light, n=20)[-1]
+    if p95 > SOON:
+        seen.breaks("light requests within a second", f"p95 {p95:.2f} s of {len(seen.light)}")
+    if seen.overtaken:
+        seen.breaks("who asks first trains first", f"{seen.overtaken} of {len(seen.turns)} were overtaken")
+    for line in seen.details:
+        print("-", line)
+    print(
+        f"visitors {visitors} ({browsers} browsers), minutes {minutes}, light requests {len(seen.light)}, "
+        f"p50 {statistics.median(seen.light):.2f} s, p95 {p95:.2f} s, runs {seen.trained}, "
+        f"overtaken {seen.overtaken}, told their place {seen.placed}, "
+        f"a place after all had left {waited:.1f} s; {held}; "
+        f"load average {os.getloadavg()[1]:.1f}; broken: {dict(seen.broken) or 'nothing'}"
+    )
+    return 1 if seen.broken else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="A class at one server.")
+    parser.add_argument("--visitors", type=int, default=30)
+    parser.add_argument("--browsers", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    sys.exit(measure(given.visitors, given.browsers, given.minutes, given.seed))

@@ -1,0 +1,76 @@
+"""Mixed use for long: visitors come, write, train a short run, look around, go back and forth, and leave.
+
+    python -m tests.hard.soak [--minutes N] [--seed S]
+
+Three visitors at a time by HTTP, each for half a minute, and one after another in a browser. Promised, from
+the end of the first quarter to the end, each time half a minute after all have left: memory grows by at most
+8 %, threads and open files by at most as many as Gradio's pool takes (`load.SPARE`), and nothing that
+`tests.hard.load` promises to each visitor is broken. Exits with 1 where something is.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from itertools import count
+
+from tests.hard.load import PUBLIC, Footprint, Seen, Visitor, browse
+from tests.support.browser import serve_process
+
+GROWN = 1.08  # of memory
+VISIT = 30.0  # seconds
+AT_ONCE = 3  # visitors by HTTP
+EMPTY = 30.0  # seconds after the last has left
+
+
+def come_and_go(address: str, marks: count, until: float, seen: Seen) -> None:
+    """Let one visitor after another come by HTTP, and leave."""
+    while time.monotonic() < until:
+        ends = min(until, time.monotonic() + VISIT)
+        Visitor(address, next(marks), seen).visit(ends, share=0.2, pause=(0.5, 2.0))
+
+
+def open_and_close(address: str, marks: count, until: float, seen: Seen) -> None:
+    """Let one browser after another come, and leave in the middle of a run."""
+    while time.monotonic() < until:
+        browse(address, next(marks), time.monotonic() + 1.0, seen)
+
+
+def use(process: subprocess.Popen, address: str, minutes: float, marks: count, seen: Seen) -> Footprint:
+    """Let visitors come and go for so long; what the server holds when all have left."""
+    until = time.monotonic() + 60 * minutes - EMPTY
+    kinds = [come_and_go] * AT_ONCE + [open_and_close]
+    crowd = [threading.Thread(target=kind, args=(address, marks, until, seen)) for kind in kinds]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+    time.sleep(EMPTY)
+    return Footprint.of(process)
+
+
+def soak(minutes: float, seed: int) -> int:
+    first = 10_000 * seed
+    seen, marks = Seen(), count(first)
+    with serve_process(options=PUBLIC) as (process, address):
+        quarter = use(process, address, minutes / 4, marks, seen)
+        come = next(marks)
+        held = quarter.compare(use(process, address, 3 * minutes / 4, marks, seen), seen, GROWN)
+    for line in seen.details:
+        print("-", line)
+    print(
+        f"minutes {minutes}, visitors {next(marks) - first} ({come - first} in the first quarter), "
+        f"light requests {len(seen.light)}, runs {seen.trained}; from the first quarter to the end "
+        f"{held}; load average {os.getloadavg()[1]:.1f}; broken: {dict(seen.broken) or 'nothing'}"
+    )
+    return 1 if seen.broken else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Mixed use for long.")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    sys.exit(soak(given.minutes, given.seed))
