@@ -19,6 +19,7 @@ from hf_attn.hub.client import (
     open_hub,
 )
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public, stage_files
+from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, TEXT, check_count
 from hf_attn.tasks.batch import IGNORED, Batch
@@ -106,6 +107,7 @@ def save_dataset(
     """
     for name, number in (("training", training), ("measured", measured)):
         check_count(number, name)
+    check_number("seed", seed, *SEEDS, 0)
     directory = Path(directory)
     refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
     library = load_library()

@@ -7,7 +7,7 @@ import torch
 
 from hf_attn.interpret.head import Head, project
 from hf_attn.interpret.random_head import build_random_head
-from hf_attn.models.config_checks import check_choice
+from hf_attn.models.config_checks import SEEDS, check_choice, check_number
 from hf_attn.textbooks.worked_examples import ARROW_WORDS, exercise_1, time_flies
 
 HAND_TOLERANCE = 0.005  # two decimals are enough
@@ -89,8 +89,10 @@ class Role:
 def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
     """One vector for everything; one map to be compared by and one for the content; Q, K and V.
 
-    The same five words each time, unscaled as in document `chapter-8`; the maps are random.
+    The same five words each time, unscaled as in document `chapter-8`; the maps are random. ValueError for a
+    seed that torch does not take.
     """
+    check_number("seed", seed, *SEEDS, 0)
     words = time_flies()
     generator = torch.Generator().manual_seed(seed)
     width = words.key.shape[-1]

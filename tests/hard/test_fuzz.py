@@ -1,4 +1,4 @@
-"""The fuzz's quick form: some hundred inputs, the same each time."""
+"""The fuzz's quick form: two hundred inputs, the same each time."""
 
 import pytest
 
@@ -17,6 +17,7 @@ SLOW = (
     "lengths",
     "learned orders",
     "roles",
+    "task reads",  # of every task: topics learn for seconds
     "measures",
     "outcomes",
     "duel",
@@ -37,7 +38,7 @@ NO_DOOR = (  # what takes no text, file, ids or settings from outside, but what 
 def test_what_anybody_sends_is_answered_or_refused_in_a_sentence(capsys):
     names = [name for name in PACKAGE if name not in SLOW] + ["hf-attn", "hf-attn generate", "hf-attn push"]
     with fuzz.quiet():
-        failures = fuzz.run(300, 0, names).failures
+        failures = fuzz.run(200, 0, names).failures
     assert failures == {}, capsys.readouterr().out
 
 
