@@ -184,9 +184,9 @@ class Links:
         parts = {**linked.fields, **linked.shows}
         return {parts[name]: update for name, update in linked.restore(session, values).items()}
 
-    def tell_lost(self, tab: str, sentence: str) -> dict:
-        """Say at the top of the page that it has only what it kept itself."""
-        opened = {"tab": tab, "boards": {}, "locked": [], "said": sentence, "isLost": True}
+    def tell(self, tab: str, sentence: str, *, is_lost: bool = False) -> dict:
+        """Say something at the top of the page; `is_lost` where the page has only what it kept itself."""
+        opened = {"tab": tab, "boards": {}, "locked": [], "said": sentence, "isLost": is_lost}
         return self.say(opened=opened)
 
     def read_held(self, values: list) -> dict[int, object]:

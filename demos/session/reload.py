@@ -161,7 +161,7 @@ def wire(page: Page, links) -> None:
             changes |= links.restore_seen(session)
             changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
         if left and not is_back:
-            changes |= links.tell_lost(tab, LOST)
+            changes |= links.tell(tab, LOST, is_lost=True)
         return changes | show_jobs(page, session)
 
     page.arrived = page.connect(

@@ -32,7 +32,7 @@ from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.model_lock import building_model
-from hf_attn.utils.text import quote, shorten
+from hf_attn.utils.text import quote, replace_surrogates, shorten
 from hf_attn.viz.example_map import find_worked_map
 
 _ROOT = Path(__file__).parents[2]
@@ -141,8 +141,8 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
         model.config.auto_map = FAMILIES[model_type].auto_map
         model.save_pretrained(partial)
         build_tokenizer(task).save_pretrained(partial)
-        (partial / TRAINING).write_text(write_record(record), encoding="utf-8")
-        (partial / "README.md").write_text(card, encoding="utf-8")
+        for name, text in ((TRAINING, write_record(record)), ("README.md", card)):
+            (partial / name).write_text(replace_surrogates(text), encoding="utf-8")
         if worked_map is not None:
             worked_map.draw(partial)
         for file in partial.iterdir():

@@ -15,7 +15,7 @@ def quote(value: object, most: int = 100) -> str:
     """A value as an error quotes it, never long.
 
     >>> quote("a"), quote(["x" * 200], 9)
-    ("'a'", "['xxxxx…")
+    ("'a'", "['xxxxxx…")
     """
     return shorten(repr(value), most)
 

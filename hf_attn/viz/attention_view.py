@@ -17,7 +17,7 @@ from hf_attn.interpret.attention_maps import (
     refuse_without_attention,
     writes_unasked,
 )
-from hf_attn.models.config_checks import check_choice
+from hf_attn.models.config_checks import check_choice, show_value
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.utils.text import quote
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
@@ -76,7 +76,8 @@ class AttentionView:
                 for place in chosen or ():
                     if not 0 <= place < size:
                         raise ValueError(
-                            f"{name}s={list(chosen)}: {kind} attention has {name}s 0 to {size - 1}."
+                            f"{name}s=[{', '.join(map(show_value, chosen))}]: {kind} attention has {name}s "
+                            f"0 to {size - 1}."
                         )
 
     @property

@@ -216,7 +216,7 @@ def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
 
 @pytest.mark.parametrize("left", ["", "nobody", "[]", "null", "3", '{"tab": "train"}'])
 def test_what_a_browser_kept_may_be_anything(left):
-    assert read_left(left) == ("", "", False)
+    assert read_left(left) == ("", "", False, [])
 
 
 def test_a_visit_that_nobody_comes_back_to_gives_everything_up():

@@ -129,7 +129,7 @@ def test_every_place_that_loads_or_builds_waits_for_the_lock(folders):
 
 
 MODELS = re.compile(r"(Attn|Recurrent)\w*(Model|LM|Generation|Classification)|model_class")
-READERS = re.compile(r"Auto(Config|Tokenizer|ImageProcessor)|PreTrainedTokenizerFast")
+READERS = re.compile(r"Auto(Config|Tokenizer|ImageProcessor)|PreTrainedTokenizerFast|tokenizer_class")
 
 
 def test_no_line_of_the_package_loads_or_constructs_a_model_without_the_lock():

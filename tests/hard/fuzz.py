@@ -27,6 +27,7 @@ from huggingface_hub.errors import StrictDataclassError
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+from hf_attn.utils.freed_memory import give_freed_memory_back
 from tests.hard.fuzz_commands import DOORS as COMMANDS
 from tests.hard.fuzz_draws import HERE, Door, Unexpected
 from tests.hard.fuzz_package import DOORS as PACKAGE
@@ -122,6 +123,7 @@ def send(name: str, inputs: int, draw: int, tally: Tally) -> None:
 def resident() -> float:
     """MB of memory that this process holds."""
     gc.collect()
+    give_freed_memory_back()
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
