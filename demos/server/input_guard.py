@@ -152,17 +152,15 @@ class GuardedBlocks(gr.Blocks):
         kwargs = {"middleware": [gate], "exception_handlers": refusals}
         options_of_ours = {"app_kwargs": kwargs, "run_history": False}
         launched = super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
-        self.share = (
-            False  # with it Gradio's page takes its scripts from another server, which POLICY forbids
-        )
+        self.share = False  # with it the page takes its scripts from another server, which POLICY forbids
         return launched
 
     def forget_left(self, seconds: float) -> None:
         """Drop the states of pages that were left and not used for so long: Gradio keeps them by number."""
         holder, until = self.state_holder, datetime.datetime.now() - datetime.timedelta(seconds=seconds)
-        for name, state in list(holder.session_data.items()):
-            if state.is_closed and holder.time_last_used[name] < until:
-                with holder.lock:
+        with holder.lock:
+            for name, state in list(holder.session_data.items()):
+                if state.is_closed and holder.time_last_used.get(name, until) < until:
                     holder.session_data.pop(name, None)
                     holder.time_last_used.pop(name, None)
 

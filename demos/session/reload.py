@@ -78,6 +78,8 @@ class SessionStore:
     def leave(self, key: str) -> None:
         """A page was closed: its session waits for some time, or until too many others do."""
         with self.lock:
+            if key not in self.sessions:  # its page was loaded again before it said that it was left
+                return
             self.left[key] = time.monotonic() + self.seconds
             too_many = list(self.left)[:-MOST_LEFT]
             if not self.is_watched:

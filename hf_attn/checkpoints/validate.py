@@ -221,10 +221,11 @@ def build_empty(
     """
     held, here = sum(map(math.prod, shapes.values())), threading.get_ident()
     left = {
-        "numbers": 2 * held + SMALL,
+        "numbers": 4 * held + SMALL,  # before they are tied, Marian has four copies of its embeddings
         "tensors": 4 * len(shapes) + 1000,
         "parts": 64 * len(shapes) + 10_000,
     }
+    counted = {}  # id → parameter: where two are tied, one is registered again
 
     def count(**taken: int) -> None:
         if threading.get_ident() != here:  # the hooks are of every thread
@@ -237,12 +238,13 @@ def build_empty(
                     f"model of far more {what}"
                 )
 
+    def count_once(_module, _name, weight) -> None:
+        if weight is not None and id(weight) not in counted:
+            counted[id(weight)] = weight
+            count(numbers=weight.numel(), tensors=1)
+
     hooks = [
-        register_module_parameter_registration_hook(
-            lambda _module, _name, weight: (
-                None if weight is None else count(numbers=weight.numel(), tensors=1)
-            )
-        ),
+        register_module_parameter_registration_hook(count_once),
         register_module_module_registration_hook(lambda *_: count(parts=1)),
     ]
     try:

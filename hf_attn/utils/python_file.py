@@ -16,6 +16,7 @@ from typing import TypeVar
 from hf_attn.utils.folder_files import read_bounded
 from hf_attn.utils.text import quote, shorten
 
+PACKAGE = Path(__file__).parents[1]
 LARGEST_FILE = 5 * 2**20  # bytes
 SECONDS = 60.0  # for running a file, and for each call of its code: a million examples take a few
 Base = TypeVar("Base")
@@ -102,9 +103,10 @@ def explain_methods(cls: type, path: Path) -> None:
 def explained(path: Path) -> Iterator[None]:
     """Run code of a file: OwnCodeError with its line where it fails, ends the process or takes too long.
 
-    A ValueError that the file itself raises is a refusal, and stays one; errors of other code stay too.
+    A ValueError that the file itself raises, or asks a method of ours to raise, is a refusal, and stays one;
+    errors of other code stay too.
     """
-    _inside.is_own = True
+    before, _inside.is_own = _inside.is_own, True
     try:
         with time_limit():
             yield
@@ -112,11 +114,13 @@ def explained(path: Path) -> Iterator[None]:
         frame = _find_frame(error, path)
         if frame is None:
             raise
-        if isinstance(error, ValueError) and (frame.line or "").startswith("raise "):
+        last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+        is_refusal = (frame.line or "").startswith("raise ") or last.is_relative_to(PACKAGE)
+        if isinstance(error, ValueError) and is_refusal:
             raise
         raise OwnCodeError(f"{path}: {frame.name} failed: {_describe(error, path)}.") from error
     finally:
-        _inside.is_own = False
+        _inside.is_own = before
 
 
 @contextlib.contextmanager

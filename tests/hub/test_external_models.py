@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import torch
+import transformers
 from transformers import (
     BertConfig,
     BertForPreTraining,
@@ -24,6 +25,7 @@ from transformers import (
 )
 
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
+from hf_attn.checkpoints.validate import build_empty
 from hf_attn.hub import external_models
 from hf_attn.hub.external_models import choose_class, open_model
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
@@ -340,6 +342,26 @@ def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(gpt2,
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ValueError, match=words):
         open_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "model_class"),
+    [
+        (transformers.T5Config(), transformers.T5ForConditionalGeneration),
+        (transformers.XLMRobertaConfig(vocab_size=250_002), transformers.XLMRobertaForMaskedLM),
+        (transformers.BartConfig(), transformers.BartModel),
+        (transformers.MarianConfig(vocab_size=58_101, d_model=512, encoder_layers=6, decoder_layers=6,
+            encoder_ffn_dim=2048, decoder_ffn_dim=2048), transformers.MarianMTModel),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)  # fmt: skip
+def test_a_model_whose_embeddings_are_most_of_it_is_not_taken_for_a_larger_one(config, model_class):
+    with torch.device("meta"):
+        model = model_class(config)
+    tied = set(model.all_tied_weights_keys)
+    saved = {name: tuple(one.shape) for name, one in model.state_dict().items() if name not in tied}
+    built = build_empty("a model", config, model_class, saved)
+    assert built.num_parameters() == model.num_parameters()
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,14 @@ def test_what_fails_in_a_method_is_one_sentence_that_names_the_line(here, monkey
     assert len(str(refusal.value)) < 600
 
 
+@pytest.mark.parametrize("line", ["raise ValueError('no')", "self.refuse_foreign(source, '', 'nothing')"])
+def test_what_a_file_refuses_stays_a_refusal(here, line):
+    old = re.search(r"def answer\(.*\n", EXAMPLE)[0]
+    (here / "my_task.py").write_text(EXAMPLE.replace(old, f"{old}        {line}\n"), encoding="utf-8")
+    with pytest.raises(ValueError, match="no"):
+        load_task_file("my_task.py")().answer("cab")
+
+
 def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):
     monkeypatch.setattr(python_file, "SECONDS", 0.2)
     before = signal.getitimer(signal.ITIMER_REAL)
