@@ -135,9 +135,7 @@ class GuardedBlocks(gr.Blocks):
         kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
         options_of_ours = {"app_kwargs": kwargs, "run_history": False}
         launched = super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
-        self.share = (
-            False  # with it Gradio's page takes its scripts from another server, which POLICY forbids
-        )
+        self.share = False  # with it the page takes its scripts from another server, which POLICY forbids
         return launched
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
