@@ -105,7 +105,7 @@ class Gate:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008, "reason": sentence[:120]})
             elif not has_begun:
-                await JSONResponse({"error": sentence}, status)(scope, receive, send)
+                await JSONResponse({"error": sentence}, status)(scope, receive, note_beginning)
 
         if self.is_home and (foreign := find_foreign(scope["headers"], self.names)):
             LOG.warning("refused a request %s", foreign)

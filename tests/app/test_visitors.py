@@ -170,6 +170,18 @@ def test_a_web_socket_of_a_foreign_page_is_closed_before_the_app_hears_of_it():
     assert [message["type"] for message in sent] == ["websocket.close"]
 
 
+def test_what_the_gate_refuses_tells_the_browser_too_what_a_page_may_do():
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/", "headers": headers_of("localhost", FOREIGN)}
+    asyncio.run(Gate(None, is_home=True)(scope, None, send))
+    assert sent[0]["status"] == 403
+    assert b"content-security-policy" in dict(sent[0]["headers"])
+
+
 # ---------------------------------------------------------------- real servers
 
 
