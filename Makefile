@@ -47,7 +47,7 @@ test-versions: $(VENV)/.test
 hub-smoke: $(VENV)/.test
 	$(BIN)/python -m tests.hub.hub_smoke
 
-# Where there is a GPU; none has been seen so far.
+# Where there is a GPU.
 gpu: $(VENV)/.test
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python -m benchmarks.gpu

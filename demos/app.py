@@ -7,7 +7,7 @@ import gradio as gr
 import torch
 
 from hf_attn.training.device import build_accelerator
-from hf_attn.utils.freed_memory import give_freed_memory_back
+from hf_attn.utils.freed_memory import give_freed_memory_back_soon
 
 from .jobs.loop import has_zero_gpu
 from .links import open_link
@@ -60,7 +60,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         app.uploads.sweep()
         endpoints.leave(request.session_hash)
         app.forget_left(reload.KEPT_SECONDS)
-        give_freed_memory_back()
+        give_freed_memory_back_soon()
 
     device_name, places = read_device(device)
     with input_guard.GuardedBlocks(

@@ -49,7 +49,7 @@ def start(
     limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
     decide_limits(limits)
     os.environ.setdefault("GRADIO_TEMP_DIR", str(own_folder() / "gradio"))
-    keep_freed_memory()
+    keep_freed_memory(one_heap=True)
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
     app = build_app(build_catalog(checkpoint), device)
     gc.collect()

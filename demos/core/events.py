@@ -1,7 +1,6 @@
 """What a board sends with an event: its values by name and type. Anything else is refused in a sentence."""
 
 import functools
-import html
 import threading
 import typing
 from dataclasses import dataclass, field
@@ -18,11 +17,8 @@ Seed = typing.Annotated[int, pydantic.Field(ge=0, le=2**31 - 1)]
 
 
 def refusal(sentence: str) -> gr.Error:
-    """An error for the page: nothing was done, and the sentence says why; Gradio logs no traceback.
-
-    Gradio shows a message as HTML, and a sentence may quote what somebody sent.
-    """
-    return gr.Error(html.escape(sentence, quote=False), title="Not taken", print_exception=False)
+    """An error for the page: nothing was done, and the sentence says why; Gradio logs no traceback."""
+    return gr.Error(sentence, title="Not taken", print_exception=False)
 
 
 class Event(gr.EventData):

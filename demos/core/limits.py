@@ -22,8 +22,8 @@ LONGEST_NAME = 200  # characters of a folder or a Hub id
 REMEDY = "the app on your own machine allows more."
 UPLOADED = {
     "upload_bytes": "A file of {:.1f} MB is too large",
-    "visitor_bytes": "Your tables of {:.1f} MB together are too many (delete runs that use them, or wait)",
-    "address_bytes": "{:.0f} MB that your network uploaded in ten minutes are too many (wait)",
+    "visitor_bytes": "Your tables of {:.1f} MB together are too many (delete runs that use them)",
+    "address_bytes": "{:.0f} MB in ten minutes from your network, or by one proxy, are too many (wait)",
     "all_bytes": "All visitors' tables of {:.0f} MB together are too many now (try again later)",
 }
 
@@ -43,7 +43,8 @@ class Limits:
     characters: int = 100_000  # of a typed text
     upload_bytes: int = MOST_BYTES  # of a file
     visitor_bytes: int = 20 * MOST_BYTES  # of a visitor's uploads that are kept
-    address_bytes: int = 40 * MOST_BYTES  # that came from one address in ten minutes: a class shares one
+    # that came from one address in ten minutes: a class shares one, and so do all who come by a proxy
+    address_bytes: int = 40 * MOST_BYTES
     all_bytes: int = 100 * MOST_BYTES  # of all visitors' uploads; more are refused until some are gone
     download_bytes: int = 4000 * MEGABYTE  # of a model's weights on the Hub
     runs: int = 12  # kept in a session; a new one deletes the oldest

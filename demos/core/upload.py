@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradio.utils import get_upload_folder
-
 from hf_attn.tasks import Task
 from hf_attn.tasks.user.read_table import MOST_BYTES, choose_columns, column_names
 from hf_attn.utils.atomic_write import scratch_directory
@@ -34,15 +32,6 @@ def count_bytes(folders: Iterable[Path]) -> int:
         with contextlib.suppress(FileNotFoundError):  # it goes meanwhile
             sizes += path.stat().st_size if path.is_file() else 0
     return sizes
-
-
-def discard_upload(uploaded: str | Path) -> None:
-    """Delete Gradio's copy of an upload, once a session has its own; any other file stays."""
-    path = Path(uploaded)
-    if path.is_relative_to(get_upload_folder()):
-        path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            path.parent.rmdir()
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from hf_attn.training.failures import RunFailed
-from hf_attn.utils.freed_memory import give_freed_memory_back
+from hf_attn.utils.freed_memory import give_freed_memory_back_soon
 
 from ..core.limits import limits_here
 
@@ -164,7 +164,7 @@ class Job:
                 yield from self.conclude()
         finally:
             self.is_concluding = False
-            give_freed_memory_back()
+            give_freed_memory_back_soon()
 
     def _is_at_end(self) -> bool:
         """Whether no piece of work follows; the status says why."""

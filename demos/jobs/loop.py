@@ -59,13 +59,14 @@ def take_slice(state: SliceState, steps: int | None) -> SliceState:
 def begin_loop(run) -> Iterator[Report | SliceState]:
     """The loop of a run with a fresh model; at each report the model holds that step's weights."""
     if has_zero_gpu():
-        run.accelerator = build_accelerator("cpu")  # where the model stays; its worker finds the GPU
+        run.device_type = "cpu"  # where the model stays; its worker finds the GPU
         return begin_slices(run, take_slice)
-    run.accelerator = build_accelerator(run.device)
+    accelerator = build_accelerator(run.device)
+    run.device_type = accelerator.device.type
     with torch.cuda.device(run.gpu):
-        run.computed_on = describe_device(run.accelerator)
+        run.computed_on = describe_device(accelerator)
     (each_step := threading.Event()).set()  # so that it can be stopped at any
-    how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
+    how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": accelerator}
     return train(run.task, run.model, run.recipe, report_every_step=each_step, **how)
 
 

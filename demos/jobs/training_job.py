@@ -85,7 +85,7 @@ class TrainingJob(Job):
         self.probe: Probe | None = None
         self.loop: Iterator[Report | SliceState] | None = None
         self.rng: IsolatedRNG | None = None  # where the steps draw from torch's global generators
-        self.accelerator = None  # of accelerate, from when its loop is made
+        self.device_type = ""  # torch's word for where its model is, from when its loop is made
         self.gpu = -1  # its number, where several share the jobs out; -1 for none
         self.computed_on = ""  # the device that trains, in words; nothing before the first step
         self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model

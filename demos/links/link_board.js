@@ -6,12 +6,16 @@ import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
 import { hideAnswers } from "../ui/hide_answers.js";
 
 const PARAMETER = "view";
-const LOOK_MS = 5000; // between two looks for the server
+const LOOK_MS = 5000; // between two looks for the server, and the longest that one waits
+const MOST_MISSED = 3; // looks in a row without an answer: a busy server, or a network that was away for a moment
 const SLEPT_MS = 120_000; // without a look; one a minute is what browsers leave to a page that is not seen
+const AGAIN_MS = 60_000; // at least, between two times that a page loads itself again
 const GONE =
   "The server does not answer, so nothing goes on here; this page loads itself again when the server is back, " +
   "with its settings.";
-const DRAWN = "hf-attn-drawn"; // in the tab's own sessionStorage: what boards show as their page is left
+// in the tab's own sessionStorage: what boards show as their page is left, and when the page last loaded itself again
+const [DRAWN, LOADED] = ["hf-attn-drawn", "hf-attn-loaded"];
+const MOST_DRAWN = 2_000_000; // characters: browsers keep five million, and the page's key is among them
 const SET = "set by the link";
 const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
 const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
@@ -129,17 +133,18 @@ const notice = (root, trigger) => {
   const box = el("div", "hf-link-says", words, show);
   words.setAttribute("role", "status");
   box.hidden = show.hidden = true;
-  const answers = ["train_link", "skip_training"].map((event, skips) =>
-    button(skips ? "Only open its settings" : "Yes", () => {
+  const answers = ["accept_link", "open_settings"].map(event =>
+    button("Only open its settings", () => {
       for (const one of answers) one.hidden = true;
       trigger(event, {});
     }),
   );
   box.append(...answers);
   root.append(box);
-  return (text, { wrong = false, hides = false, asks = false } = {}) => {
+  return (text, { wrong = false, hides = false, accepts = "" } = {}) => {
     box.hidden = !text && !hides;
-    for (const one of answers) one.hidden = !asks;
+    answers[0].textContent = accepts;
+    for (const one of answers) one.hidden = !accepts;
     box.classList.toggle("hf-error", wrong);
     words.setAttribute("role", wrong ? "alert" : "status");
     said = text;
@@ -148,21 +153,41 @@ const notice = (root, trigger) => {
   };
 };
 
-/** Say where the server does not answer; load the page again after that, after a sleep, and for a server started anew. */
-const watchServer = say => {
-  let [known, last, isAway] = [null, Date.now(), false];
+/** The tab's own store: {read(name), write(name, text)}; null, and nothing kept, where there is none or it is full. */
+const store = {
+  read: name => {
+    try {
+      return sessionStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  },
+  write: (name, text) => {
+    try {
+      sessionStorage.setItem(name, text);
+    } catch {
+      // as if nothing had been kept
+    }
+  },
+};
+
+/** Say where the server does not answer; `loadAgain` after that, after a sleep, and for a server started anew. */
+const watchServer = (say, loadAgain) => {
+  let [known, last, missed, isAway] = [null, Date.now(), 0, false];
   const find = () =>
-    fetch("gradio_api/app_id")
+    fetch("gradio_api/app_id", { signal: AbortSignal.timeout(LOOK_MS) })
       .then(answer => answer.json())
-      .then(told => told.app_id)
+      .then(answered => answered.app_id)
       .catch(() => null);
   const look = async () => {
     const id = await find();
     known ||= id;
-    isAway ||= Boolean(known) && (!id || Date.now() - last > SLEPT_MS);
+    missed = id ? 0 : missed + 1;
+    isAway ||= Boolean(known) && (missed >= MOST_MISSED || Date.now() - last > SLEPT_MS);
     last = Date.now();
-    if (known && !id) say(GONE, { wrong: true });
-    if (id && (isAway || id !== known)) location.reload();
+    if (isAway && !id) say(GONE, { wrong: true });
+    const isDue = Boolean(id) && (isAway || id !== known) && last - Number(store.read(LOADED)) > AGAIN_MS;
+    if (isDue) loadAgain();
     else setTimeout(look, LOOK_MS);
   };
   look();
@@ -170,17 +195,14 @@ const watchServer = say => {
 
 /** Keep what boards show for the page that is loaded next in this tab; give what the page before kept. */
 const passDrawings = () => {
-  try {
-    const before = JSON.parse(sessionStorage.getItem(DRAWN));
-    sessionStorage.removeItem(DRAWN);
-    addEventListener("pagehide", () => {
-      const { "link-board": _, ...values } = mountedBoards.values();
-      sessionStorage.setItem(DRAWN, JSON.stringify(values)); // nothing is kept where it does not fit
-    });
-    return before || {};
-  } catch {
-    return {}; // no store
-  }
+  const before = JSON.parse(store.read(DRAWN)) || {};
+  store.write(DRAWN, "{}");
+  addEventListener("pagehide", () => {
+    const { "link-board": _, ...values } = mountedBoards.values();
+    const text = JSON.stringify(values);
+    if (text.length <= MOST_DRAWN) store.write(DRAWN, text);
+  });
+  return before;
 };
 
 /** Say beside each locked field that the link has set it; fields may come and go. */
@@ -218,7 +240,14 @@ const link_board = (element, trigger) => {
   };
   const link = linkPanel(root, ask, forget);
   const say = notice(root, trigger);
-  watchServer(say);
+  let opensAgain = true; // whether a page that loads itself again opens the address's link: a lesson, or not open yet
+  watchServer(say, () => {
+    store.write(LOADED, String(Date.now()));
+    const address = new URL(location.href);
+    if (!opensAgain) address.searchParams.delete(PARAMETER); // what was done since comes back
+    if (address.href === location.href) location.reload();
+    else location.replace(address.href);
+  });
   const drawn = passDrawings();
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
@@ -238,6 +267,7 @@ const link_board = (element, trigger) => {
 
   const made = async (/** @type {Board.LinkValue} */ { turn, made: text, said }) => {
     history.replaceState(history.state, "", addressOf(text, false));
+    opensAgain = false;
     const address = addressOf(text, true);
     link.fill(address, said);
     const done = await copyText(address, link.field);
@@ -253,6 +283,7 @@ const link_board = (element, trigger) => {
   const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said, trains, isLost }) => {
     tab = openTab().name;
     link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
+    opensAgain = locked.length > 0 || Boolean(hidden);
     markLocked(locked);
     hideAnswers(Boolean(hidden));
     // what came with this message is drawn first
@@ -264,7 +295,7 @@ const link_board = (element, trigger) => {
   const update = (/** @type {Board.LinkValue} */ value) => {
     if (!value) return;
     if (value.opened) opened(value.opened);
-    else if (value.asks) say(value.asks, { asks: true });
+    else if (value.asks) say(value.asks, { accepts: value.accepts });
     else if (value.turn === 0) say(value.refused, { wrong: true });
     else if (value.turn === asked.turn && value.refused) link.fill("", value.refused);
     else if (value.turn === asked.turn) made(value);

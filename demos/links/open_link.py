@@ -6,6 +6,7 @@
 
 import contextlib
 import functools
+import itertools
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ ASSETS = ("link.css", "link_board.js")
 NOTHING = "Nothing on this tab can be linked: open another tab, then copy the link."
 GONE = "The sender's model could not be trained here; its settings are in the Train tab."
 LONG_SECONDS = 60.0  # from here on it is asked first
-ASKS = "What this link shows takes about {} to train. Train it here?"
-FETCHES = "This link opens the model {!r}, which nobody opened on this page yet. Fetch and open it?"
+LONG = "What this link shows takes about {} to train."
+ELSEWHERE = "This link opens the model {!r}, which nobody opened on this page yet."
+ACCEPTS = {(True, False): "Train it here", (False, True): "Fetch it", (True, True): "Fetch and train it"}
 UNFETCHED = "The model of the link was not fetched: this is the tab's own."
 UNTRAINED = "Nothing was trained: these are the sender's settings."
 
@@ -44,7 +46,7 @@ def build_header(tabs: list[str]) -> gr.HTML:
     """Build the top of the page: brand, Copy link, and messages of links."""
     skip = '<a class="hf-skip" href="#map">Skip to the map</a>'
     template = f'{skip}{notices.BRAND}<div class="hf-link hf-board"></div>'
-    events = ("open_link", "train_link", "skip_training", *(f"copy_{tab}" for tab in tabs))
+    events = ("open_link", "accept_link", "open_settings", *(f"copy_{tab}" for tab in tabs))
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
@@ -89,21 +91,21 @@ class Links:
             if name := codec.find_unopened(linked, state, session):
                 limits_here().refuse_path(name)
             seconds = sum(spec.estimate for spec in codec.check_jobs(self.page.linked_jobs, state))
-            asks = [ASKS.format(formatting.clock(seconds))] if seconds > LONG_SECONDS else []
-            asks += [FETCHES.format(name)] if name else []
-            if not asks:
+            asked = (seconds > LONG_SECONDS, bool(name))
+            if not any(asked):
                 return self.begin(session, state)
         except ValueError as error:
             return self.say(refused=str(error))
         session.asked_link = state
-        return self.say(asks=" ".join(asks))
+        asks = [LONG.format(formatting.clock(seconds)), ELSEWHERE.format(name)]
+        return self.say(asks=" ".join(itertools.compress(asks, asked)), accepts=ACCEPTS[asked])
 
-    def train_link(self, session: Session) -> dict:
+    def accept_link(self, session: Session) -> dict:
         """The visitor wants what takes long to be trained, and what is elsewhere to be fetched."""
         state, session.asked_link = session.asked_link, None
         return {} if state is None else self.refusing(self.begin, session, state)
 
-    def skip_training(self, session: Session) -> dict:
+    def open_settings(self, session: Session) -> dict:
         """Open the settings of a link's last run, or else its tab, and train and fetch nothing."""
         state, session.asked_link = session.asked_link, None
         if state is None:
@@ -244,8 +246,8 @@ def wire(page: Page, board: gr.HTML) -> None:
     """Connect the header, once every tab is built."""
     links = Links(page, board)
     page.connect(page.arrived.then, links.read, None, links.outputs, **NOW)
-    page.connect(board.train_link, links.train_link, None, links.outputs, **NOW)
-    page.connect(board.skip_training, links.skip_training, None, links.outputs, **NOW)
+    page.connect(board.accept_link, links.accept_link, None, links.outputs, **NOW)
+    page.connect(board.open_settings, links.open_settings, None, links.outputs, **NOW)
     # the board asks for it where there is something to train: a page without a link waits for no place
     page.connect(board.open_link, links.open, None, links.outputs, **page.in_turn)
     for tab in (child.id for child in page.tabs.children):

@@ -119,7 +119,7 @@ class Gate:
                 counted = counting(receive)
             await self.app(scope, counted, note_beginning)
         except UploadRefused as error:
-            await (await refuse_upload(None, error))(scope, receive, send)
+            await (await refuse_upload(None, error))(scope, receive, note_beginning)
         except Exception as error:  # of a handler of ours none comes so far: see input_guard
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(frame.filename).name}:{frame.lineno}"

@@ -8,6 +8,7 @@ a number from a number, and one of its choices from a list of choices.
 
 import copy
 import datetime
+import html
 import json
 import logging
 import os
@@ -177,6 +178,10 @@ class GuardedBlocks(gr.Blocks):
         except gr.Error as error:
             error.print_exception = False  # one line will do
             LOG.warning("%s refused: %s", handler.name, formatting.in_one_line(error.message))
+            if (
+                handler.api_visibility != "public"
+            ):  # a page shows it as HTML, and it may quote what somebody sent
+                error.message = html.escape(error.message, quote=False)
             raise
         except InvalidPathError as error:
             LOG.warning("%s refused a file's path", handler.name)

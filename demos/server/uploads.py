@@ -1,8 +1,10 @@
 """How much visitors may upload, each and all together; what no page takes is deleted after a while."""
 
 import contextlib
+import threading
 import time
 from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import gradio as gr
@@ -15,8 +17,10 @@ from starlette.types import Message, Receive
 from ..core.limits import limits_here
 from ..core.upload import SESSION, TABLE, count_bytes, own_folder
 
-WAITS = 600.0  # seconds that an upload waits for its page, and for which it counts against its address
-BESIDE = 100_000  # bytes of a request beside its file
+WAITS = (
+    600.0  # seconds that an upload is there for pages, and counts against its address: limits.py says so too
+)
+BESIDE = 100_000  # bytes of a request beside its file: boundaries, a name; a browser sends some hundred
 
 
 class UploadRefused(HTTPException):
@@ -28,30 +32,52 @@ async def refuse_upload(_: Request | None, error: UploadRefused) -> PlainTextRes
     return PlainTextResponse(error.detail, error.status_code)
 
 
+@dataclass
+class Received:
+    """What came from an address within WAITS."""
+
+    parts: deque[tuple[float, int]] = field(default_factory=deque)  # when, bytes
+    size: int = 0  # of them all
+
+    def add(self, now: float, size: int) -> None:
+        self.parts.append((now, size))
+        self.size += size
+
+    def forget(self, now: float) -> None:
+        while self.parts and now - self.parts[0][0] > WAITS:
+            self.size -= self.parts.popleft()[1]
+
+
 class Uploads:
-    """What a page's visitors upload: a session takes what it reads, so only the rest stays in this folder."""
+    """What a page's visitors upload: a session copies what it reads, and the rest goes after a while.
+
+    Gradio keeps equal files of all visitors once, so no session deletes one.
+    """
 
     def __init__(self, app: gr.Blocks):
         self.app = app
-        self.received: dict[str, deque[tuple[float, int]]] = {}  # by address: when, bytes
+        self.received: dict[str, Received] = {}  # by address
+        self.lock = threading.Lock()  # of `received`
 
     def sweep(self) -> None:
-        """Delete what no page took in time."""
-        now = time.monotonic()
-        for address, parts in list(self.received.items()):
-            while parts and now - parts[0][0] > WAITS:
-                parts.popleft()
-            if not parts:
-                del self.received[address]
+        """Delete what has waited long enough."""
+        with self.lock:
+            for address, received in list(self.received.items()):
+                received.forget(time.monotonic())
+                if not received.parts:
+                    del self.received[address]
         oldest = time.time() - WAITS
         for path in self.find_waiting():
-            with contextlib.suppress(FileNotFoundError):  # a session takes it now
+            with contextlib.suppress(FileNotFoundError):  # another sweep was first
                 if path.stat().st_mtime < oldest:
                     path.unlink()
+                    self.app.upload_file_set.discard(str(path))
 
     def find_waiting(self) -> list[Path]:
-        """What no session has taken yet, and what came halfway: Gradio keeps it where a visitor hangs up."""
-        whole = [path for path in map(Path, self.app.upload_file_set) if path.exists()]
+        """What was uploaded, and what came halfway: Gradio keeps it where a visitor hangs up."""
+        names = self.app.upload_file_set  # to which Gradio adds meanwhile
+        names.difference_update([name for name in list(names) if not Path(name).exists()])
+        whole = [Path(name) for name in list(names)]
         folder = Path(get_upload_folder())
         is_own = folder.is_relative_to(own_folder())  # else other servers may use it
         return [*whole, *(path for path in folder.glob("*") if is_own and path.is_file())]
@@ -64,15 +90,16 @@ class Uploads:
         self.sweep()
         limits, size = limits_here(), 0
 
-        async def count() -> Message:
+        async def pass_on() -> Message:
             nonlocal size
             message = await receive()
             size += (more := len(message.get("body", b"")))
-            parts = self.received.setdefault(address, deque())
-            parts.append((time.monotonic(), more))
+            with self.lock:
+                received = self.received.setdefault(address, Received())
+                received.add(time.monotonic(), more)
             try:
                 limits.refuse_more("upload_bytes", max(0, size - BESIDE))
-                limits.refuse_more("address_bytes", sum(part for _, part in parts))
+                limits.refuse_more("address_bytes", received.size)
             except ValueError as error:
                 raise UploadRefused(413, str(error)) from error
             return message
@@ -82,4 +109,4 @@ class Uploads:
             limits.refuse_more("all_bytes", count_bytes([*self.find_waiting(), *kept]))
         except ValueError as error:
             raise UploadRefused(507, str(error)) from error
-        return count
+        return pass_on

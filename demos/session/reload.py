@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from hf_attn.utils.freed_memory import give_freed_memory_back
+from hf_attn.utils.freed_memory import give_freed_memory_back_soon
 
 from ..jobs.training_job import TrainingJob
 from .page import LIGHT, NOW, Page
@@ -106,7 +106,7 @@ class SessionStore:
             self.left.pop(key, None)
         if session is not None:
             session.empty()
-        give_freed_memory_back()
+        give_freed_memory_back_soon()
 
 
 def read_left(text: str) -> tuple[str, str, bool, list]:
@@ -162,7 +162,7 @@ def wire(page: Page, links) -> None:
             session.seen |= links.read_held(held)
             changes |= links.restore_seen(session)
             changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
-        if left and not is_back:
+        if left and not is_back and not is_linked:
             changes |= links.tell(tab, LOST, is_lost=True)
         return changes | show_jobs(page, session)
 

@@ -14,7 +14,7 @@ from hf_attn.tasks import Recipe, Task
 from ..core.events import Newest, NewestEvent
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
-from ..core.upload import SESSION, TABLE, Table, count_bytes, discard_upload, own_folder, take_table
+from ..core.upload import SESSION, TABLE, Table, count_bytes, own_folder, take_table
 from ..jobs.job import Job
 from ..jobs.probe import Probe
 from ..jobs.training_job import TrainingJob
@@ -186,10 +186,8 @@ class Session:
             self.table = take_table(path, self.new_folder(TABLE), columns)
         except ValueError as error:
             self.table = Table(path, path.name, fault=str(error))
-        except FileNotFoundError:  # it waited too long, or was another visitor's too, who took it first
+        except FileNotFoundError:  # it waited too long
             self.table = Table(path, path.name, fault=f"{path.name} is gone: upload it again.")
-        finally:
-            discard_upload(path)
 
     def make_room(self, size: int) -> None:
         """Delete the tables that no run learned; ValueError where another of this size is still too much."""

@@ -1021,7 +1021,8 @@ declare namespace Board {
     made?: string;  // the text for the address
     said?: string;
     refused?: string;
-    asks?: string;  // whether to train for long, or to fetch a model: `train_link` or `skip_training`
+    asks?: string;  // whether to train for long, or to fetch a model: `accept_link` or `open_settings`
+    accepts?: string;  // what the button says that accepts it
     opened?: OpenedLink;
   }
 

@@ -5,7 +5,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -319,12 +319,31 @@ def agree(accelerator: Accelerator, *flags: bool) -> tuple[bool, ...]:
     return tuple(bool(vote) for vote in accelerator.reduce(votes, "sum").tolist())
 
 
+@contextlib.contextmanager
+def storing_apart(accelerator: Accelerator) -> Iterator[None]:
+    """Meanwhile every weight of recurrent cells is stored by itself, as safetensors wants it.
+
+    On a GPU all weights of such cells lie in one storage, as cuDNN wants them: accelerate takes them for one
+    weight of many names, and would save the first alone.
+    """
+    models = accelerator._models
+    cells = [part for one in models for part in one.modules() if isinstance(part, torch.nn.RNNBase)]
+    for weight in (weight for part in cells for weight in part.parameters()):
+        weight.data = weight.data.clone()
+    try:
+        yield
+    finally:
+        for part in cells:
+            part.flatten_parameters()
+
+
 def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
     """Go on from a saved state; OSError where the folder lacks something or cannot be read."""
     try:
         list_files(state_dir, lambda name: True)  # noqa: ARG005 – accelerate opens whatever it finds there
         state = json.loads(read_file(state_dir, PROGRESS, LARGEST_PROGRESS).decode("utf-8"))
-        accelerator.load_state(str(state_dir))
+        with storing_apart(accelerator):
+            accelerator.load_state(str(state_dir))
         progress.load_state_dict(state)
     except Exception as error:  # whatever torch, safetensors or json make of a damaged file
         if is_device_failure(error):
@@ -341,7 +360,8 @@ def save_state(accelerator: Accelerator, progress: RunState, state_dir: str | Pa
         if accelerator.is_main_process:
             folder[0] = str(stack.enter_context(atomic_directory(state_dir)))
         broadcast_object_list(folder)
-        accelerator.save_state(folder[0])
+        with storing_apart(accelerator):
+            accelerator.save_state(folder[0])
         if folder[0] is not None and accelerator.is_main_process:
             text = json.dumps(progress.state_dict())
             (Path(folder[0]) / PROGRESS).write_text(text, encoding="utf-8")

@@ -8,6 +8,7 @@ the shapes must not change, and nothing in it may wait for a value.
 
 import logging
 import threading
+import weakref
 from collections.abc import Callable
 
 import torch
@@ -24,6 +25,9 @@ _RECORDING = threading.Lock()  # one graph at a time is recorded in a process
 # Device → a graph whose recording failed there. The device's allocator may still use it: it is kept, and no
 # other is recorded on that device.
 _FAILED: dict[torch.device, torch.cuda.CUDAGraph] = {}
+# Device → streams of graphs that are gone, for the next ones: cuBLAS keeps tens of megabytes for every stream
+# that it has multiplied on, as long as the process lives.
+_FREE_STREAMS: dict[torch.device, list[torch.cuda.Stream]] = {}
 
 
 def can_record(
@@ -56,7 +60,12 @@ class StepGraph:
 
     def __init__(self, device: torch.device):
         self.device = device
-        self.stream = torch.cuda.Stream(device)  # where it is called first, and recorded
+        free = _FREE_STREAMS.setdefault(device, [])
+        try:
+            self.stream = free.pop()  # where it is called first, and recorded
+        except IndexError:
+            self.stream = torch.cuda.Stream(device)
+        weakref.finalize(self, free.append, self.stream)
         self.inputs: dict[str, torch.Tensor] = {}
         self.calls = 0
         self.graph: torch.cuda.CUDAGraph | None = None

@@ -2,11 +2,13 @@
 
 What is being written has a passing name and is locked by its writer, from whom the system takes the lock when
 it dies. So the next writer can tell what a killed one left, and removes that alone. Machines that share a
-disk may not see each other's locks, so the name says which one writes: what another left goes a day later.
+disk may not see each other's locks, so the name says which one writes: what another left goes a day later,
+and its scratch folders, which may be in use for longer, stay.
 """
 
 import contextlib
 import ctypes
+import math
 import os
 import platform
 import re
@@ -45,15 +47,15 @@ def write_file(path: Path, content: bytes) -> Path:
 
 @contextlib.contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A folder for a while; what killed processes left of theirs is removed first."""
-    with _make_partial(Path(tempfile.gettempdir()), is_folder=True) as folder:
+    """A folder for a while; what killed processes of this machine left of theirs is removed first."""
+    with _make_partial(Path(tempfile.gettempdir()), is_folder=True, oldest=math.inf) as folder:
         yield folder
 
 
 @contextlib.contextmanager
-def _make_partial(parent: Path, *, is_folder: bool) -> Iterator[Path]:
+def _make_partial(parent: Path, *, is_folder: bool, oldest: float = DAY) -> Iterator[Path]:
     """Make an empty file or folder that is locked; whatever is left under its name is removed at the end."""
-    _remove_leftovers(parent)
+    _remove_leftovers(parent, oldest)
     while True:
         if is_folder:
             path = Path(tempfile.mkdtemp(SUFFIX, PREFIX, parent))
@@ -91,20 +93,23 @@ def _release_lock(handle: int | None) -> None:
         os.close(handle)
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what writers that are gone left in a folder; nobody else's files, and none of live writers."""
+def _remove_leftovers(folder: Path, oldest: float = DAY) -> None:
+    """Remove what writers that are gone left in a folder; nobody else's files, and none of live writers.
+
+    A writer on another machine is taken for gone where what it wrote is older than `oldest` seconds.
+    """
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
-            if _is_leftover(path) and (lock := _take_lock(path, waits=False)) is not None:
+            if _is_leftover(path, oldest) and (lock := _take_lock(path, waits=False)) is not None:
                 with contextlib.suppress(OSError):  # others may have no right to
                     _remove(path)
                 _release_lock(lock)
 
 
-def _is_leftover(path: Path) -> bool:
+def _is_leftover(path: Path, oldest: float) -> bool:
     """Whether this may be what a killed writer left; nobody writes it any more if it can be locked."""
     found = LEFTOVER.fullmatch(path.name)
-    return found is not None and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > DAY)
+    return found is not None and (found[1] == MACHINE or time.time() - path.lstat().st_mtime > oldest)
 
 
 def _remove(path: Path) -> None:

@@ -18,7 +18,7 @@ from hf_attn.utils.text import quote, shorten
 
 PACKAGE = Path(__file__).parents[1]
 LARGEST_FILE = 5 * 2**20  # bytes
-SECONDS = 60.0  # for running a file, and for each call of its code: a million examples take a few
+SECONDS = 60.0  # for running a file, and for a call of its code: a million examples take a few
 Base = TypeVar("Base")
 
 
@@ -55,7 +55,7 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     before = sys.modules.get(name)
     sys.modules[name] = module  # where dataclasses look up what annotations name
     try:
-        with time_limit():
+        with time_limit(SECONDS):
             spec.loader.exec_module(module)
     except (Exception, SystemExit, _TooLong) as error:  # whatever the file does
         del sys.modules[name]
@@ -76,14 +76,14 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
 
 
 def explain_methods(cls: type, path: Path) -> None:
-    """Let every method and property that a file defines for a class run in `explained`."""
+    """Let methods and properties that a file defines for a class run in `explained` for `seconds_allowed`."""
 
     def explain(function: Callable) -> Callable:
         @functools.wraps(function)
         def run(*given, **named):
             if _inside.is_own:  # a method that calls another
                 return function(*given, **named)
-            with explained(path):
+            with explained(path, cls.seconds_allowed, "; seconds_allowed of its class allows more"):
                 return function(*given, **named)
 
         return run
@@ -100,7 +100,7 @@ def explain_methods(cls: type, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explained(path: Path, seconds: float = SECONDS, remedy: str = "") -> Iterator[None]:
     """Run code of a file: OwnCodeError with its line where it fails, ends the process or takes too long.
 
     A ValueError that the file itself raises, or asks a method of ours to raise, is a refusal, and stays one;
@@ -108,7 +108,7 @@ def explained(path: Path) -> Iterator[None]:
     """
     before, _inside.is_own = _inside.is_own, True
     try:
-        with time_limit():
+        with time_limit(seconds, remedy):
             yield
     except (Exception, SystemExit, _TooLong) as error:
         frame = _find_frame(error, path)
@@ -124,22 +124,23 @@ def explained(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def time_limit() -> Iterator[None]:
-    """Stop what takes more than SECONDS, where the system can: in the main thread, outside Windows."""
+def time_limit(seconds: float, remedy: str = "") -> Iterator[None]:
+    """Stop what takes longer, where the system can: in the main thread, outside Windows."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or not hasattr(signal, "setitimer"):
         yield
         return
-    handler, timer = signal.signal(signal.SIGALRM, _stop), signal.setitimer(signal.ITIMER_REAL, SECONDS)
+
+    def stop(_number: int, _frame: object) -> None:
+        raise _TooLong(f"it takes more than {seconds:g} seconds{remedy}")
+
+    handler, timer = signal.signal(signal.SIGALRM, stop), signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
         signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, handler)
-
-
-def _stop(_number: int, _frame: object) -> None:
-    raise _TooLong(f"it takes more than {SECONDS:g} seconds")
 
 
 def _find_frame(error: BaseException, path: Path) -> traceback.FrameSummary | None:

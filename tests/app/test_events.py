@@ -92,6 +92,21 @@ def test_whatever_is_sent_to_a_handler_ends_in_a_sentence_and_at_most_one_line(s
     assert complaints == []
 
 
+def test_what_was_sent_is_quoted_as_text_where_a_page_shows_it_and_as_it_was_to_clients(served_space):
+    caller, _ = served_space
+    quoted = 0
+    for handler in caller.handlers(queued=False):
+        values = ["<img src=x>" for _ in handler["inputs"]]
+        done, said = caller.call(handler, values, {})
+        if not done and "img" in said:
+            quoted += 1
+            assert ("&lt;img" in said) == ("<img" not in said) == (handler["api_visibility"] != "public")
+    assert quoted > 10
+    done, said = caller.call(caller.find("write"), caller.arguments_of("write", checkpoint="<b>", text="1"))
+    assert not done
+    assert "<b>" in said
+
+
 def test_the_same_holds_for_handlers_that_wait_their_turn(served_space):
     caller, log = served_space
     handlers = caller.handlers(queued=True)

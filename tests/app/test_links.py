@@ -262,14 +262,15 @@ def test_a_link_that_trains_for_long_asks_first(linked):
     text = links.write_link(state)
     updates, told = linked.read(text, friend)
     assert "takes about 2:05 to train" in told["asks"]
+    assert told["accepts"] == "Train it here"
     assert list(linked.links.open(friend)) == []
     assert (list(updates), friend.runs) == ([linked.links.board], {}), "nothing begins unasked"
-    settings = linked.links.skip_training(friend)
+    settings = linked.links.open_settings(friend)
     assert settings[linked.links.page.tabs].selected == "train"
     assert value_in(settings[linked.fields["train"]["steps"]]) == "6"
-    assert linked.links.train_link(friend) == {}, "it was answered"
+    assert linked.links.accept_link(friend) == {}, "it was answered"
     linked.read(text, friend)
-    linked.links.train_link(friend)
+    linked.links.accept_link(friend)
     assert list(linked.links.open(friend))
     assert friend.run.step == 6
     for session in (sender, friend):
@@ -281,13 +282,14 @@ def test_a_link_to_a_model_elsewhere_asks_before_it_is_fetched(linked, connectio
     friend, text = linked.session(), packed(tab=tab, fields={"checkpoint": "somebody/model", "text": "1 2"})
     updates, told = linked.read(text, friend)
     assert told["asks"].startswith("This link opens the model 'somebody/model', which nobody opened")
+    assert told["accepts"] == "Fetch it"
     assert list(updates) == [linked.links.board]
-    refused = linked.links.skip_training(friend)
+    refused = linked.links.open_settings(friend)
     assert linked.told(refused)["opened"]["said"] == open_link.UNFETCHED
-    assert linked.links.train_link(friend) == {}, "it was answered"
+    assert linked.links.accept_link(friend) == {}, "it was answered"
     assert connections == []
     linked.read(text, friend)
-    fetched = linked.links.train_link(friend)
+    fetched = linked.links.accept_link(friend)
     assert "cannot be opened" in linked.told(fetched)["refused"]
     assert connections
 

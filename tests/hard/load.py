@@ -11,6 +11,8 @@ was after the first visitor had gone, and no thread or open file is left. Exits 
 
 import argparse
 import contextlib
+import functools
+import io
 import itertools
 import json
 import os
@@ -19,18 +21,16 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gradio_client import Client
-from gradio_client.utils import Status
 from playwright.sync_api import sync_playwright
 
 from demos.core import limits
@@ -125,41 +125,65 @@ def count_files(folder: Path) -> int:
     return found
 
 
+@functools.cache
+def caller_of(address: str) -> Caller:
+    return Caller(address.rstrip("/"))
+
+
 class Visitor:
-    """Somebody who asks by HTTP; `mark` is the seed of the runs that are this visitor's alone."""
+    """Somebody who asks by HTTP; `mark` is the seed of the runs that are this visitor's alone.
+
+    As a page does it, and with as little work of one's own: Gradio's client takes a tenth of a second of this
+    machine's processors for a question, more than the server takes for the answer.
+    """
 
     def __init__(self, address: str, mark: int, seen: Seen):
         self.mark, self.seen, self.draw = mark, seen, random.Random(mark)
-        self.folder = tempfile.TemporaryDirectory(prefix="hf_attn_load_")
-        self.client = Client(address, verbose=False, download_files=self.folder.name)
+        self.caller, self.visit_id = caller_of(address), f"{mark}-{os.urandom(4).hex()}"
+        base = f"{self.caller.address}/gradio_api"
+        self.presence = urllib.request.urlopen(f"{base}/heartbeat/{self.visit_id}", timeout=600)
+
+    def ask(self, name: str, **given: object) -> Iterator[dict]:
+        """What the queue says of a call of an endpoint."""
+        values = self.caller.arguments_of(name, **given)
+        return self.caller.messages(self.caller.find(name), values, self.visit_id)
+
+    def result_of(self, messages: Iterator[dict]) -> dict:
+        is_done, answer = self.caller.end_of(messages)
+        if not is_done:
+            raise RuntimeError(answer)
+        return answer[0]
 
     def ask_lightly(self) -> None:
         name = self.draw.choice(list(INPUTS))
+        asks = {"checkpoint": name, "text": INPUTS[name]}
         started = time.monotonic()
         if self.draw.random() < 0.5:
-            answer = self.client.predict(name, INPUTS[name], api_name="/write")
+            answer = self.result_of(self.ask("write", **asks))
             if answer["correct"] is not True:
                 self.seen.breaks("answers are right", answer)
         else:
-            self.client.predict(name, INPUTS[name], api_name="/attention_map")
+            self.result_of(self.ask("attention_map", **asks))
         self.seen.take(light=time.monotonic() - started)
 
-    def begin(self, steps: int):
-        """Ask for a run and wait until it has its place; the job."""
-        asked, ranks = time.monotonic(), set()
-        job = self.client.submit(
-            "copy", steps=steps, seed=self.mark, settings={"max_length": 5}, api_name="/train"
-        )
-        while (now := job.status()).code not in (Status.PROCESSING, Status.FINISHED):
-            ranks.add(now.rank)
-            time.sleep(0.05)
-        self.seen.take(turn=(asked, time.monotonic()), placed=bool(ranks - {None}))
-        return job
+    def begin(self, steps: int) -> Iterator[dict]:
+        """Ask for a run and wait until it has its place; what the queue says from then on."""
+        asked, waits = time.monotonic(), False
+        messages = self.ask("train", task="copy", steps=steps, seed=self.mark, settings={"max_length": 5})
+        for message in messages:
+            if message["msg"] in ("process_starts", "process_completed"):
+                break
+            waits = waits or bool(message.get("rank"))
+        self.seen.take(turn=(asked, time.monotonic()), placed=waits)
+        return messages
 
     def train(self, steps: int = 40) -> None:
         """Train, and look into what came of it."""
-        run = self.begin(steps).result()
-        with zipfile.ZipFile(self.client.predict(run["checkpoint"], api_name="/download")) as packed:
+        run = self.result_of(self.begin(steps))
+        kept = self.result_of(self.ask("download", checkpoint=run["checkpoint"]))
+        with urllib.request.urlopen(kept["url"], timeout=600) as answer:
+            content = io.BytesIO(answer.read())
+        with zipfile.ZipFile(content) as packed:
             (record,) = [name for name in packed.namelist() if name.endswith("training.json")]
             if json.loads(packed.read(record))["seed"] != self.mark:
                 self.seen.breaks("nobody meets another's run", run)
@@ -176,8 +200,7 @@ class Visitor:
             self.leave()
 
     def leave(self) -> None:
-        self.client.close()
-        self.folder.cleanup()
+        self.presence.close()
 
 
 def browse(address: str, mark: int, until: float, seen: Seen, *, leaves_midway: bool = True) -> None:
@@ -237,28 +260,16 @@ def come_first(process: subprocess.Popen, address: str) -> Footprint:
     return Footprint.of(process)
 
 
-def train_and_vanish(address: str, mark: int) -> None:
-    """Ask for a long run as clients do, and hang up once it has its place.
-
-    gradio_client says that it is gone only at the next heartbeat, up to 15 seconds after it was closed.
-    """
-    caller, visit = Caller(address.rstrip("/")), f"vanish{mark}"
-    base = f"{caller.address}/gradio_api"
-    with urllib.request.urlopen(f"{base}/heartbeat/{visit}", timeout=60):
-        data = ["copy", "", 2_000, mark, {"max_length": 5}]
-        body = {"data": data, "fn_index": caller.find("train")["id"], "session_hash": visit}
-        caller.post("/gradio_api/queue/join", body)
-        with urllib.request.urlopen(f"{base}/queue/data?session_hash={visit}", timeout=60) as lines:
-            next(line for line in lines if b"process_starts" in line)
-            time.sleep(0.5)
-
-
 def come_late(address: str, seen: Seen) -> float:
-    """Two train, leave in the middle, and another comes: the seconds until that one has a place."""
+    """Two train, hang up in the middle, and another comes: the seconds until that one has a place."""
+    early = [Visitor(address, FIRST + 2 + number, Seen()) for number in range(2)]
     late = Visitor(address, FIRST + 4, Seen())
-    for number in range(2):
-        train_and_vanish(address, FIRST + 2 + number)
-    late.begin(1).result()
+    runs = [one.begin(2_000) for one in early]
+    time.sleep(0.5)
+    for one, messages in zip(early, runs, strict=True):
+        messages.close()
+        one.leave()
+    late.result_of(late.begin(1))
     late.leave()
     ((asked, given),) = late.seen.turns
     if given - asked > FREE:

@@ -159,6 +159,7 @@ def test_flex_agrees_in_values(build):
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention has no backward pass on a CPU")
 @pytest.mark.parametrize("build", [build_seq2seq, build_encoder])
 def test_flex_agrees_in_gradients(build):

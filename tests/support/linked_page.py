@@ -85,7 +85,7 @@ class LinkedPage:
         """
         session = session or self.session()
         changes, _ = self.read(text, session)
-        changes = changes | (self.links.train_link(session) if session.asked_link else {})
+        changes = changes | (self.links.accept_link(session) if session.asked_link else {})
         for updates in self.links.open(session):
             changes |= updates
         return changes, self.told(changes)

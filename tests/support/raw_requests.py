@@ -1,6 +1,7 @@
 """Requests that no page sends: to the app's handlers, by name, with any values."""
 
 import contextlib
+import functools
 import json
 import sys
 import urllib.error
@@ -56,27 +57,49 @@ class Caller:
         """The handler of that name."""
         return next(fn for fn in self.config["dependencies"] if fn["api_name"] == name)
 
+    @functools.cached_property
+    def endpoints(self) -> dict:
+        """What the server says of its named endpoints."""
+        return json.loads(self.get("/gradio_api/info")[1])["named_endpoints"]
+
+    def arguments_of(self, name: str, **given: object) -> list:
+        """The values of a named endpoint, in order: what is given, else its defaults."""
+        parts = self.endpoints[f"/{name}"]["parameters"]
+        return [given.get(part["parameter_name"], part.get("parameter_default")) for part in parts]
+
     def values_of(self, handler: dict) -> list:
         """What a page that was just opened sends a handler."""
         return [self.components[part].get("value") for part in handler["inputs"]]
 
     def call(self, handler: dict, values: list, event: object = None) -> tuple[bool, object]:
         """(whether it was done, its outputs or the sentence) of a handler, by the queue where it waits."""
+        if handler["queue"]:
+            return self.end_of(self.messages(handler, values, "hand", event))
         body = {"data": values, "event_data": event, "fn_index": handler["id"], "session_hash": "hand"}
-        if not handler["queue"]:
-            status, text = self.post("/gradio_api/run/predict", body)
-            answer = json.loads(text)
-            return status == 200, answer["data"] if status == 200 else answer["error"]
+        status, text = self.post("/gradio_api/run/predict", body)
+        answer = json.loads(text)
+        return status == 200, answer["data"] if status == 200 else answer["error"]
+
+    def messages(self, handler: dict, values: list, session: str, event: object = None) -> Iterator[dict]:
+        """What the queue says of a call, until its end."""
+        body = {"data": values, "event_data": event, "fn_index": handler["id"], "session_hash": session}
         status, text = self.post("/gradio_api/queue/join", body)
         if status != 200:
-            return False, text
-        stream = urllib.request.Request(f"{self.address}/gradio_api/queue/data?session_hash=hand")
-        with urllib.request.urlopen(stream, timeout=600) as lines:
+            yield {"msg": "process_completed", "success": False, "output": {"error": text}}
+            return
+        address = f"{self.address}/gradio_api/queue/data?session_hash={session}"
+        with urllib.request.urlopen(address, timeout=600) as lines:
             for line in lines:
-                told = json.loads(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
-                if told.get("msg") == "process_completed":
-                    done = told["success"]
-                    return done, told["output"]["data"] if done else told["output"]["error"]
+                if line.startswith(b"data:"):
+                    yield json.loads(line.removeprefix(b"data:"))
+
+    @staticmethod
+    def end_of(messages: Iterator[dict]) -> tuple[bool, object]:
+        """(whether a call was done, its outputs or the sentence)."""
+        for message in messages:
+            if message["msg"] == "process_completed":
+                done = message["success"]
+                return done, message["output"]["data"] if done else message["output"]["error"]
         return False, "nothing"
 
     def _open(self, request: urllib.request.Request) -> tuple[int, str]:

@@ -6,6 +6,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from hf_attn.training import step_graph
+
 NOT_RECORDED = "operation not permitted when stream is capturing"
 
 
@@ -67,6 +69,7 @@ def on_processors(monkeypatch) -> list[ProcessorGraph]:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor.clone())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", ProcessorGraph)
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(step_graph, "_FREE_STREAMS", {})
     monkeypatch.setattr(torch.cuda, "current_stream", Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, **_: graph)

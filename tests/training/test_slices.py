@@ -114,7 +114,6 @@ def sliced(small, take=lambda state, steps: train_slice(state, steps or 4, devic
     """Return a run whose steps are taken in slices."""
     run = TrainingJob("run-1", "copy 1", *small, seed=3, device="cpu")
     run.model = build_model(run.task, run.recipe, run.seed)
-    run.accelerator = build_accelerator("cpu")
     run.loop = slicing.begin_slices(run, take)
     return run
 

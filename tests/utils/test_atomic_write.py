@@ -74,9 +74,14 @@ def test_what_a_killed_writer_left_goes_at_the_next_write_and_nothing_else(tmp_p
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there leftovers stay")
-def test_what_another_machine_left_on_a_shared_disk_goes_after_a_day(tmp_path):
+def test_what_another_machine_left_on_a_shared_disk_goes_after_a_day_but_scratch_folders_stay(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     new, old = (leave(tmp_path, f".hf_attn.0123abcd.abcd0_1{number}.partial") for number in range(2))
     os.utime(old, (0, time.time() - DAY - 60))
+    with scratch_directory():
+        assert old.exists(), "which its server may use for long"
     clear_leftovers(tmp_path / "any")
     assert [path.name for path in tmp_path.iterdir()] == [new.name]
 

@@ -51,7 +51,7 @@ def work():
     done.wait()
     del made
 
-assert keep_freed_memory()
+assert keep_freed_memory(one_heap=True)
 done = threading.Barrier(4)
 before = megabytes()
 workers = [threading.Thread(target=work) for _ in range(3)]

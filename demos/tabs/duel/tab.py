@@ -193,7 +193,7 @@ def show_duel(session: Session) -> dict:
     sizes = dict.fromkeys(formatting.in_thousands(count) for count in (min(counts), max(counts)))
     steps = sorted({run.step for run in runs})
     weights = f"step {formatting.count(steps[0])}" + f" to {formatting.count(steps[-1])}" * (len(steps) > 1)
-    device = next((run.accelerator.device.type for run in runs if run.model is not None), None)
+    device = next((run.device_type for run in runs if run.model is not None), None)
     origin = notices.origin(
         f"{len(runs)} models of {' to '.join(sizes)}",
         weights if steps[-1] else "untrained",

@@ -101,7 +101,8 @@ const boards = {
     const release = () => {
       for (const [, one] of kept) one.isKept = false;
     };
-    for (const act of ["pointerdown", "keydown"]) addEventListener(act, release, { capture: true, once: true });
+    for (const act of ["pointerdown", "keydown", "click", "input"])
+      addEventListener(act, release, { capture: true, once: true });
   },
   redraw: (names, { keep }) =>
     [...mounted].forEach(([id, one]) => {
