@@ -38,13 +38,13 @@ was written, does not.
 
 def read_licence(found: Distribution) -> str:
     """The licence that a package's metadata name, as an SPDX expression where it can be told."""
-    told = found.metadata
+    metadata = found.metadata
     classifiers = [
-        line.split(" :: ")[-1] for line in told.get_all("Classifier") or [] if "License ::" in line
+        line.split(" :: ")[-1] for line in metadata.get_all("Classifier") or [] if "License ::" in line
     ]
     named = [one for one in classifiers if one not in ("OSI Approved", "DFSG approved")]
-    licences = [told["License-Expression"]] if told["License-Expression"] else named
-    licences = licences or [(told["License"] or "").partition("\n")[0]]
+    licences = [metadata["License-Expression"]] if metadata["License-Expression"] else named
+    licences = licences or [(metadata["License"] or "").partition("\n")[0]]
     for pattern, name in NAMES.items():
         licences = [name if re.fullmatch(pattern, one) and " AND " not in one else one for one in licences]
     return " AND ".join(dict.fromkeys(licences))
