@@ -171,8 +171,9 @@ const store = {
   },
 };
 
-/** Say where the server does not answer; `loadAgain` after that, after a sleep, and for a server started anew. */
-const watchServer = (say, loadAgain) => {
+/** Say where the server does not answer; load the page again after that, after a sleep, and for a server started anew.
+ * Gradio does so too, where it notices. */
+const watchServer = say => {
   let [known, last, missed, isAway] = [null, Date.now(), 0, false];
   const find = () =>
     fetch("gradio_api/app_id", { signal: AbortSignal.timeout(LOOK_MS) })
@@ -187,8 +188,12 @@ const watchServer = (say, loadAgain) => {
     last = Date.now();
     if (isAway && !id) say(GONE, { wrong: true });
     const isDue = Boolean(id) && (isAway || id !== known) && last - Number(store.read(LOADED)) > AGAIN_MS;
-    if (isDue) loadAgain();
-    else setTimeout(look, LOOK_MS);
+    if (!isDue) {
+      setTimeout(look, LOOK_MS);
+      return;
+    }
+    store.write(LOADED, String(last));
+    location.reload();
   };
   look();
 };
@@ -240,14 +245,7 @@ const link_board = (element, trigger) => {
   };
   const link = linkPanel(root, ask, forget);
   const say = notice(root, trigger);
-  let opensAgain = true; // whether a page that loads itself again opens the address's link: a lesson, or not open yet
-  watchServer(say, () => {
-    store.write(LOADED, String(Date.now()));
-    const address = new URL(location.href);
-    if (!opensAgain) address.searchParams.delete(PARAMETER); // what was done since comes back
-    if (address.href === location.href) location.reload();
-    else location.replace(address.href);
-  });
+  watchServer(say);
   const drawn = passDrawings();
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
@@ -267,7 +265,7 @@ const link_board = (element, trigger) => {
 
   const made = async (/** @type {Board.LinkValue} */ { turn, made: text, said }) => {
     history.replaceState(history.state, "", addressOf(text, false));
-    opensAgain = false;
+    window.hfAttnIsPast = true;
     const address = addressOf(text, true);
     link.fill(address, said);
     const done = await copyText(address, link.field);
@@ -283,7 +281,7 @@ const link_board = (element, trigger) => {
   const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said, trains, isLost }) => {
     tab = openTab().name;
     link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
-    opensAgain = locked.length > 0 || Boolean(hidden);
+    window.hfAttnIsPast = !locked.length && !hidden;
     markLocked(locked);
     hideAnswers(Boolean(hidden));
     // what came with this message is drawn first

@@ -8,6 +8,9 @@ copies that store, finds no key in it while the first is open. Nothing is writte
 
 Where the server was started anew, or the page was away for too long, no session waits. Then the page has what
 it kept itself: what its fields held, from here, and what its boards showed, from link_board.js.
+
+A link in the address says what is shown, but not to a page without a session that was past its link already:
+`window.hfAttnIsPast` of link_board.js says so of any but a lesson's.
 """
 
 import json
@@ -15,6 +18,7 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import gradio as gr
 
@@ -40,7 +44,8 @@ TAKE = f"""(_, key) => {{
         const left = JSON.parse(sessionStorage.getItem("{STORE}"));
         sessionStorage.removeItem("{STORE}");
         const linked = new URLSearchParams(location.search).has("view");
-        return [null, JSON.stringify({{ ...left, linked }})];
+        const past = Boolean(left?.past) && left.address === location.search;
+        return [null, JSON.stringify({{ ...left, linked, past }})];
     }} catch {{ return [null, ""]; }}
 }}"""
 LEAVE = f"""key => addEventListener("pagehide", () => {{
@@ -48,7 +53,7 @@ LEAVE = f"""key => addEventListener("pagehide", () => {{
     const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
     const all = window.hfAttnHeld || [];
     const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
-    const left = JSON.stringify({{ key, tab, held }});
+    const left = JSON.stringify({{ key, tab, held, past: window.hfAttnIsPast, address: location.search }});
     try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
 }})"""
 
@@ -109,18 +114,26 @@ class SessionStore:
         give_freed_memory_back_soon()
 
 
-def read_left(text: str) -> tuple[str, str, bool, list]:
-    """(key, tab, is_linked, held) of the page that was left, as the browser kept it; empty where none was.
+@dataclass(frozen=True)
+class LeftPage:
+    """The page that was left, as the browser kept it."""
 
-    Where a link is in the address, that says what is shown; `held` is what the fields held, in their order.
-    """
-    try:
-        left = json.loads(text)
-        held = left.get("held")
-        shown = str(left.get("tab") or ""), bool(left.get("linked"))
-        return str(left["key"]), *shown, held if isinstance(held, list) else []
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return "", "", False, []
+    key: str = ""  # empty where none was left
+    tab: str = ""  # that was open
+    is_linked: bool = False  # whether the address has a link
+    is_past: bool = False  # whether that was open already, and is no lesson
+    held: list = field(default_factory=list)  # by the fields, in their order
+
+    @classmethod
+    def read(cls, text: str) -> "LeftPage":
+        """Of what a browser sends; an empty one where that is odd."""
+        try:
+            left = json.loads(text)
+            held = left.get("held")
+            facts = str(left.get("tab") or ""), bool(left.get("linked")), bool(left.get("past"))
+            return cls(str(left.get("key") or ""), *facts, held if isinstance(held, list) else [])
+        except (ValueError, AttributeError):
+            return cls()
 
 
 def go_on(session: Session) -> Iterator[TrainingJob]:
@@ -153,17 +166,18 @@ def wire(page: Page, links) -> None:
     names = {tab.id for tab in page.tabs.children}
 
     def arrive(session: Session, values: dict) -> dict:
-        left, tab, is_linked, held = read_left(values["key"] or "")
-        own, is_back = waiting.arrive(session, left)
+        left = LeftPage.read(values["key"] or "")
+        own, is_back = waiting.arrive(session, left.key)
+        is_lost = bool(left.key) and not is_back
+        session.skips_link = is_lost and left.is_past
         changes: dict = {key: own}
         if session.interrupted:
             changes[going] = own
-        if not is_linked:
-            session.seen |= links.read_held(held)
+        if not left.is_linked or session.skips_link:
+            session.seen |= links.read_held(left.held)
             changes |= links.restore_seen(session)
-            changes |= {page.tabs: gr.Tabs(selected=tab)} if tab in names else {}
-        if left and not is_back and not is_linked:
-            changes |= links.tell(tab, LOST, is_lost=True)
+            changes |= {page.tabs: gr.Tabs(selected=left.tab)} if left.tab in names else {}
+            changes |= links.tell(left.tab, LOST, is_lost=True) if is_lost else {}
         return changes | show_jobs(page, session)
 
     page.arrived = page.connect(

@@ -58,6 +58,7 @@ class Session:
     table: Table | None = None
     baselines: dict[Task, Baseline | None] = field(default_factory=dict)
     link: dict | None = None  # that is being opened
+    skips_link: bool = False  # the page shows what it did since the link in its address
     asked_link: dict | None = None  # that waits for the visitor's answer
     saved: tuple[tuple, Path] | None = None  # what a run was saved as, (run, step, name), and the folder
     endpoint: str | None = None  # another Hub than HF_ENDPOINT's

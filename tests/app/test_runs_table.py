@@ -13,7 +13,7 @@ pytest.importorskip("gradio")
 from demos.jobs import probe as probing
 from demos.jobs.job import STOPPED
 from demos.session import reload
-from demos.session.reload import SessionStore, go_on, read_left
+from demos.session.reload import LeftPage, SessionStore, go_on
 from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Session
 from demos.tabs.train import form
@@ -216,7 +216,7 @@ def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
 
 @pytest.mark.parametrize("left", ["", "nobody", "[]", "null", "3", '{"tab": "train"}'])
 def test_what_a_browser_kept_may_be_anything(left):
-    assert read_left(left) == ("", "", False, [])
+    assert LeftPage.read(left).key == ""
 
 
 def test_a_visit_that_nobody_comes_back_to_gives_everything_up():

@@ -1,4 +1,4 @@
-"""A page whose server is killed and started anew says so, and keeps its settings and what is drawn."""
+"""A page whose server is started anew says so and keeps settings and drawings; it comes back from sleep too."""
 
 import sys
 from pathlib import Path
@@ -31,6 +31,9 @@ def test_a_page_whose_server_was_started_anew_says_so_and_keeps_settings_and_dra
             expect_trained(page)
             learned = page.locator("#train-board")
             expect(learned).to_contain_text("right after 60 steps")
+            page.get_by_role("button", name="Copy link").click()
+            page.wait_for_url("**?view=*")
+            set_training(page, Seed="8")  # since the link
             server.kill()
             expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
         with running(command, cwd=root):
@@ -42,9 +45,13 @@ def test_a_page_whose_server_was_started_anew_says_so_and_keeps_settings_and_dra
             )
             expect(learned).to_contain_text("right after 60 steps")
             set_training(page)
-            for label, value in (("Steps", "60"), ("Seed", "7")):
+            for label, value in (("Steps", "60"), ("Seed", "8")):
                 expect(page.get_by_label(label, exact=True)).to_have_value(value)
             page.get_by_role("button", name="Train", exact=True).click()
             expect(page.locator("#train")).to_have_text("Train again")
             expect_trained(page)
+            page.evaluate("window.isOld = true, now = Date.now, Date.now = () => now() + 200_000")  # it slept
+            page.wait_for_function("window.isOld === undefined")
+            expect(page.locator("#runs tbody tr")).to_have_count(1)
+            expect(learned).to_contain_text("right after 60 steps")
             assert complaints == []

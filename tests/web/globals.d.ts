@@ -4,6 +4,7 @@
 declare const hfAttn: { strategies: Record<string, any> };
 interface Window {
   hfAttn: Record<string, any>;
+  hfAttnIsPast: boolean; // whether the link in the address was open already, and is no lesson
 }
 
 interface DocumentEventMap {
