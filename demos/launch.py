@@ -48,6 +48,7 @@ def start(
     """
     limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
     decide_limits(limits)
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # else a visitor by a proxy here says who is asking
     os.environ.setdefault("GRADIO_TEMP_DIR", str(own_folder() / "gradio"))
     keep_freed_memory(one_heap=True)
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each

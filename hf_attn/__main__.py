@@ -104,7 +104,7 @@ def _explain(error: TyperException) -> str:
     wrong: list = getattr(error.__cause__, "errors", list)()
     option = getattr(error, "param", None)
     if option is None or not wrong or wrong[0]["type"] not in NUMBERS:
-        return error.format_message().replace("Value error, ", "")
+        return shorten(error.format_message().replace("Value error, ", ""))
     kind = "number" if "float" in str(option.type_descriptor.annotation) else "whole number"
     bounds = {"from": option.min, "to": option.max}
     allowed = "".join(f" {word} {bound}" for word, bound in bounds.items() if bound is not None)

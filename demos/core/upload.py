@@ -25,13 +25,13 @@ def own_folder() -> Path:
     return folder
 
 
-def count_bytes(folders: Iterable[Path]) -> int:
+def count_bytes(places: Iterable[Path]) -> int:
     """The bytes of files, and of all files in folders."""
-    sizes = 0
-    for path in (path for folder in folders for path in (folder, *folder.rglob("*"))):
+    size = 0
+    for path in (path for place in places for path in (place.rglob("*") if place.is_dir() else (place,))):
         with contextlib.suppress(FileNotFoundError):  # it goes meanwhile
-            sizes += path.stat().st_size if path.is_file() else 0
-    return sizes
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 @dataclass(frozen=True)

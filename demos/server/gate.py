@@ -114,7 +114,7 @@ class Gate:
         is_upload = scope["path"].rstrip("/").endswith(UPLOAD)
         try:
             if is_upload and self.uploads is not None:
-                counted = self.uploads.count((scope.get("client") or ("",))[0], receive)
+                counted = await self.uploads.count((scope.get("client") or ("",))[0], receive)
             else:
                 counted = counting(receive)
             await self.app(scope, counted, note_beginning)

@@ -137,6 +137,7 @@ class GuardedBlocks(gr.Blocks):
     def __init__(self, **options):
         super().__init__(**options)
         self.default_config = PageConfig(self)
+        self.uploads = Uploads(self)
 
     def launch(self, *args, server_name: str | None = None, share: bool = False, **options):
         """As Gradio's own, behind the gate; ValueError where others could come with the limits of home."""
@@ -147,7 +148,6 @@ class GuardedBlocks(gr.Blocks):
                 f"server_name={host!r} and share={share} let others in, but this page has home's limits: "
                 "call demos.core.limits.decide_limits(PUBLIC) first, or use demos.launch.start."
             )
-        self.uploads = Uploads(self)
         gate = Middleware(Gate, is_home=is_home, names=(host.lower(),), uploads=self.uploads)
         refusals = {RequestValidationError: refuse_body, UploadRefused: refuse_upload}
         kwargs = {"middleware": [gate], "exception_handlers": refusals}

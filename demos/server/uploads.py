@@ -1,5 +1,6 @@
 """How much visitors may upload, each and all together; what no page takes is deleted after a while."""
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -17,10 +18,12 @@ from starlette.types import Message, Receive
 from ..core.limits import limits_here
 from ..core.upload import SESSION, TABLE, count_bytes, own_folder
 
-WAITS = (
-    600.0  # seconds that an upload is there for pages, and counts against its address: limits.py says so too
-)
+# Seconds that an upload is there for pages, and counts against its address: limits.py says so too.
+WAITS = 600.0
+LOOK_SECONDS = 5.0  # between two looks at what has waited long enough
 BESIDE = 100_000  # bytes of a request beside its file: boundaries, a name; a browser sends some hundred
+SMALLEST = 100_000  # bytes that each file counts for at least, since it takes time to look after it
+FILE = b"content-disposition"  # each in a request has one
 
 
 class UploadRefused(HTTPException):
@@ -58,9 +61,11 @@ class Uploads:
         self.app = app
         self.received: dict[str, Received] = {}  # by address
         self.lock = threading.Lock()  # of `received`
+        self.looked_at = -LOOK_SECONDS
 
     def sweep(self) -> None:
         """Delete what has waited long enough."""
+        self.looked_at = time.monotonic()
         with self.lock:
             for address, received in list(self.received.items()):
                 received.forget(time.monotonic())
@@ -74,7 +79,10 @@ class Uploads:
                     self.app.upload_file_set.discard(str(path))
 
     def find_waiting(self) -> list[Path]:
-        """What was uploaded, and what came halfway: Gradio keeps it where a visitor hangs up."""
+        """What was uploaded, and what came halfway: Gradio keeps it where a visitor hangs up.
+
+        Of what is gone Gradio's set forgets the name.
+        """
         names = self.app.upload_file_set  # to which Gradio adds meanwhile
         names.difference_update([name for name in list(names) if not Path(name).exists()])
         whole = [Path(name) for name in list(names)]
@@ -82,31 +90,39 @@ class Uploads:
         is_own = folder.is_relative_to(own_folder())  # else other servers may use it
         return [*whole, *(path for path in folder.glob("*") if is_own and path.is_file())]
 
-    def count(self, address: str, receive: Receive) -> Receive:
+    def count_all(self) -> int:
+        """The bytes of all visitors' uploads, those that sessions keep too."""
+        if time.monotonic() - self.looked_at > LOOK_SECONDS:
+            self.sweep()
+        waiting, kept = self.find_waiting(), own_folder().glob(f"{SESSION}-*/{TABLE}-*")
+        return count_bytes([*waiting, *kept]) + SMALLEST * len(waiting)
+
+    async def count(self, address: str, receive: Receive) -> Receive:
         """The same messages of an upload, until its file, its address or all visitors together have too much.
 
         UploadRefused at the first message that is too much.
         """
-        self.sweep()
-        limits, size = limits_here(), 0
+        limits, size, seen = limits_here(), 0, b""
 
         async def pass_on() -> Message:
-            nonlocal size
+            nonlocal size, seen
             message = await receive()
-            size += (more := len(message.get("body", b"")))
+            body = message.get("body", b"")
+            size += len(body)
+            seen = seen[1 - len(FILE) :] + body.lower()
+            more = len(body) + SMALLEST * seen.count(FILE)
             with self.lock:
                 received = self.received.setdefault(address, Received())
                 received.add(time.monotonic(), more)
-            try:
-                limits.refuse_more("upload_bytes", max(0, size - BESIDE))
-                limits.refuse_more("address_bytes", received.size)
-            except ValueError as error:
-                raise UploadRefused(413, str(error)) from error
+            refuse("upload_bytes", max(0, size - BESIDE))
+            refuse("address_bytes", received.size)
             return message
 
-        try:
-            kept = own_folder().glob(f"{SESSION}-*/{TABLE}-*")
-            limits.refuse_more("all_bytes", count_bytes([*self.find_waiting(), *kept]))
-        except ValueError as error:
-            raise UploadRefused(507, str(error)) from error
+        def refuse(what: str, amount: int) -> None:
+            try:
+                limits.refuse_more(what, amount)
+            except ValueError as error:
+                raise UploadRefused(413, str(error)) from error
+
+        refuse("all_bytes", await asyncio.to_thread(self.count_all))
         return pass_on

@@ -132,7 +132,7 @@ class LeftPage:
             held = left.get("held")
             facts = str(left.get("tab") or ""), bool(left.get("linked")), bool(left.get("past"))
             return cls(str(left.get("key") or ""), *facts, held if isinstance(held, list) else [])
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return cls()
 
 

@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 from hf_attn.analysis.head_metrics import mean_over_queries, measure_theory, normalised_entropy, sink_share
 from hf_attn.architectures.registry import drawing_weights
 from hf_attn.interpret.attention_maps import KINDS, AttentionMaps, attention_maps
-from hf_attn.models.config_checks import check_choice
+from hf_attn.models.config_checks import check_choice, check_number
+from hf_attn.models.configuration_attn import MOST_POSITIONS
 from hf_attn.tasks.base import CLASSES, Task, check_count
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.text import quote
@@ -85,9 +86,11 @@ def build_attention_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
         keys: K.
 
     Raises:
-        ValueError: another kind, or a decoder with more queries than keys.
+        ValueError: another kind, negative sizes, or a decoder with more queries than keys.
     """
     check_choice("kind", kind, KINDS)
+    check_number("queries", queries, 0, MOST_POSITIONS, 4)
+    check_number("keys", keys, 0, MOST_POSITIONS, 4)
     if kind != "decoder":
         return torch.ones(queries, keys, dtype=torch.bool)
     if queries > keys:

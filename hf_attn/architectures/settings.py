@@ -119,12 +119,12 @@ def apply_settings(
         changed[place][name] = _convert(name, value, types[place][name])
     recipes = built.recipes_of(architecture)
     preset = settings.get(PRESET, "product")
-    if preset not in recipes:
+    if not isinstance(preset, str) or preset not in recipes:
         raise ValueError(
             f"{PRESET}={quote(preset)} is not known for {task_class.name} with model {architecture}; "
             f"choose one of {', '.join(recipes)}."
         )
-    recipe = recipes[str(preset)]
+    recipe = recipes[preset]
     if "optimizer" in changed["recipe"]:
         recipe = switch_optimizer(recipe, str(changed["recipe"]["optimizer"]))
     model = {**recipe.model, **changed["model"]}

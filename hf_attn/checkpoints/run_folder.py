@@ -152,7 +152,7 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
             Recipe(**recipe),
             **{name: content[name] for name in ("seed", "until", "device", "threads")},
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"--resume {directory}: {RUN} cannot be read ({error}).") from error
 
 
@@ -164,8 +164,9 @@ def check_run_files(directory: Path) -> None:
 def load_reports(directory: Path) -> list[dict]:
     """The run's reports in the order of steps; of a step that was reported twice, the later one."""
     rows: dict[int, dict] = {}
+    # a killed process may leave half a line
     for line in read_file(directory, REPORTS, LARGEST_REPORTS).decode("utf-8").splitlines():
-        with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             row = json.loads(line)
             rows[row["step"]] = row
     return [rows[step] for step in sorted(rows)]

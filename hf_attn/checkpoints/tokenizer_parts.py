@@ -66,7 +66,14 @@ LONGEST_TEXT = 64  # characters of a setting
 LARGEST_SETTING = 100_000
 MOST_TOKENS, LONGEST_TOKEN = 1_000_000, 1_000
 MOST_ADDED = 20_000
+MOST_SPECIAL = 5_000  # in a list of settings: the time to add them grows with their square
 MOST_CHARACTERS = 200  # of a word that WordPiece takes apart; the time grows with its square
+LONGEST_TEMPLATE = 1_000_000
+MOST_IN_SETTINGS = {
+    "additional_special_tokens": MOST_SPECIAL,
+    "extra_special_tokens": MOST_SPECIAL,
+    "added_tokens_decoder": 20 * MOST_ADDED,  # an object of eight names and values for each
+}
 _FILES_SAVED = ("tokenizer_file", "special_tokens_map_file")  # in old settings; transformers takes its own
 PROBE = "The 3 cats.\n153+391"
 REMEDY = "Save the tokenizer again, or take its files away and write ids in place of text."
@@ -83,7 +90,7 @@ def check_tokenizer(path: Path, content: Mapping) -> None:
 
 
 def check_settings(path: Path, content: Mapping) -> None:
-    """Refuse a tokenizer_config.json that names code or files, by a ValueError."""
+    """Refuse settings that name code or files, or too many or too long tokens, by a ValueError."""
     named = {name for name in content if name.endswith("_file")} - set(_FILES_SAVED)
     for name in ("auto_map", "init_inputs", "tokenizer_object", *sorted(named)):
         if content.get(name):
@@ -91,9 +98,34 @@ def check_settings(path: Path, content: Mapping) -> None:
                 f"{path} names {'code' if name == 'auto_map' else 'files'} of its own: {name}="
                 f"{shorten(content[name])}. Nothing of that is read or run; take {name} out of the file."
             )
+    for name, allowed in MOST_IN_SETTINGS.items():
+        if (count := sum(1 for _ in list_values(content.get(name)))) > allowed:
+            raise ValueError(f"{path} has {name} of {count:,} values; {allowed:,} is the most. {REMEDY}")
+    for name, value in content.items():
+        longest = max((len(one) for one in list_values(value) if isinstance(one, str)), default=0)
+        if longest > (LONGEST_TEMPLATE if name == "chat_template" else LONGEST_TOKEN):
+            raise ValueError(f"{path} has {shorten(name, 60)} with {longest:,} characters. {REMEDY}")
     most = content.get("model_max_length")
     if most is not None and (isinstance(most, bool) or not isinstance(most, int | float) or not most >= 1):
         raise ValueError(f"{path} has model_max_length={shorten(most)}; it is a number from 1. {REMEDY}")
+
+
+def check_added_tokens(path: Path, content: Mapping) -> None:
+    """Refuse an added_tokens.json, from which old tokenizers are built, of too many or too long tokens."""
+    with _named(path):
+        _check_added([{"content": token} for token in content])
+
+
+def list_values(content: Any) -> Iterator[Any]:
+    """All that is in lists and objects, and these themselves; names too."""
+    left = [content]
+    while left:
+        yield (one := left.pop())
+        if isinstance(one, Mapping):
+            left += one
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
 
 
 def check_built(name: str, tokenizer: Any) -> None:

@@ -132,8 +132,11 @@ def describe_least_sure(model: PreTrainedModel, task: Task, size: int, searched:
 
 
 def write_record(record: Mapping) -> str:
-    """The text of training.json."""
-    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """The text of training.json; ValueError where it holds what JSON cannot, such as infinity."""
+    try:
+        return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise ValueError(f"training cannot be written as JSON ({error}): give finite numbers.") from error
 
 
 def find_versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,13 @@ from torch.nn.modules.module import (
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.architectures.families import FAMILIES, Family, is_ours
-from hf_attn.checkpoints.tokenizer_parts import check_built, check_settings, check_tokenizer
+from hf_attn.checkpoints.tokenizer_parts import (
+    check_added_tokens,
+    check_built,
+    check_settings,
+    check_tokenizer,
+    list_values,
+)
 from hf_attn.checkpoints.training_record import find_versions
 from hf_attn.checkpoints.training_schema import check_record
 from hf_attn.models.config_checks import MOST_LABELS
@@ -56,12 +62,20 @@ LARGEST_NUMBER = 2**31 - 1
 LARGEST_HEADER, MOST_TENSORS = 10_000_000, 20_000  # of a file of weights: 100 bytes name a tensor
 SMALL = 1_000_000  # numbers that any model may have beside those in its file
 LARGEST_SETTING = 100_000  # in generation_config.json: tokens, beams, …
+LARGEST_SETTINGS = 5_000_000  # bytes of a file of settings: a large tokenizer's have a million
+MOST_VALUES = 10_000  # in generation_config.json, with those in lists: of banned words, …
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression", None)
 # keys that transformers writes beside the fields of a configuration
 NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "torch_dtype"}
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
-TOKENIZER_CHECKS = {"tokenizer.json": check_tokenizer, "tokenizer_config.json": check_settings}
+# file → (the most bytes, how it is checked)
+TOKENIZER_CHECKS: dict[str, tuple[int, Callable]] = {
+    "tokenizer.json": (LARGEST_JSON, check_tokenizer),
+    "tokenizer_config.json": (LARGEST_SETTINGS, check_settings),
+    "special_tokens_map.json": (LARGEST_SETTINGS, check_settings),
+    "added_tokens.json": (LARGEST_SETTINGS, check_added_tokens),
+}
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
 
@@ -132,16 +146,27 @@ def refuse_adapter(place: str, names: Iterable[str]) -> None:
         )
 
 
-def read_json(path: Path) -> dict:
-    """Read a JSON file of a model's folder; ValueError where it is too large or holds no object."""
-    raw = read_file(path.parent, path.name, LARGEST_JSON, "save the checkpoint again")
+def read_json(path: Path, most: int = LARGEST_JSON) -> dict:
+    """Read a JSON file of a model's folder; ValueError where it is too large or holds no object.
+
+    Nor may an object have two values of one name: readers that take the first one would see another file.
+    """
+    raw = read_file(path.parent, path.name, most, "save the checkpoint again")
     try:
-        content = json.loads(raw.decode("utf-8"))
+        content = json.loads(raw.decode("utf-8"), object_pairs_hook=_refuse_twice)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError too
         raise ValueError(f"{path} is not valid JSON ({shorten(error)}). {SAVE_AGAIN}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object, not {type(content).__name__}. {SAVE_AGAIN}")
     return content
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"it has {quote(name)} twice")
+    return found
 
 
 def read_training(directory: Path) -> dict:
@@ -311,9 +336,9 @@ def open_tokenizer(directory: Path, tokenizer_class: Any) -> Any:
     Raises:
         ValueError: a file is refused (`tokenizer_parts`), or cannot be read.
     """
-    for name, check in TOKENIZER_CHECKS.items():
+    for name, (most, check) in TOKENIZER_CHECKS.items():
         if find_file(directory, name):
-            check(directory / name, read_json(directory / name))
+            check(directory / name, read_json(directory / name, most))
     place = str(directory / "tokenizer.json")
     try:
         tokenizer = tokenizer_class.from_pretrained(directory, trust_remote_code=False, local_files_only=True)
@@ -330,7 +355,9 @@ def check_generation(directory: Path, config: PreTrainedConfig) -> None:
     path = directory / GENERATION
     if find_file(directory, GENERATION) is None:
         return
-    content = read_json(path)
+    content = read_json(path, LARGEST_SETTINGS)
+    if (held := sum(1 for _ in list_values(content))) > MOST_VALUES:
+        raise ValueError(f"{path} holds {held:,} values; {MOST_VALUES:,} at most are read. {SAVE_AGAIN}")
     for name, value in content.items():
         if name.endswith("_token_id"):
             _check_ids(path, name, value, config.vocab_size)

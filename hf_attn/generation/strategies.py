@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hf_attn.models.config_checks import check_choice, check_number, show_value
+from hf_attn.utils.text import shorten
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -178,7 +179,7 @@ def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
     for name, value in given.items():
         if value is not None and name not in used:
             raise ValueError(
-                f"{name}={show_value(value)} is not used by strategy={strategy!r}; it uses "
+                f"{shorten(name, 60)}={show_value(value)} is not used by strategy={strategy!r}; it uses "
                 f"{', '.join(used) or 'nothing'}: leave {name} out."
             )
 

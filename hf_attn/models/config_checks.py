@@ -3,6 +3,8 @@
 from dataclasses import MISSING, field, fields
 from typing import Any
 
+import torch
+
 SEEDS = (-(2**63), 2**64 - 1)  # what torch's generators take
 MOST_LABELS = 25_000  # ImageNet-21k has 21,841; a configuration that names them is copied often
 
@@ -41,11 +43,19 @@ def check_number(name: str, value: object, low: float, high: float, example: obj
     )
 
 
-def check_labels(arguments: dict) -> None:
-    """Refuse a number of classes for which transformers would write names until the memory is full."""
+def check_inherited(arguments: dict) -> None:
+    """Refuse what transformers would choke on: classes that it names until the memory is full, odd types."""
+    for name in ("dtype", "torch_dtype"):
+        dtype = arguments.get(name)
+        found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+        if dtype is not None and not isinstance(found, torch.dtype):
+            raise ValueError(f"{name}={show_value(dtype)} is no type of torch's; write {name}='float32'.")
+    labels = arguments.get("id2label")
+    if not isinstance(labels, dict | None):
+        raise ValueError(f"id2label={show_value(labels)} must name the classes: {{0: 'no', 1: 'yes'}}.")
     if arguments.get("num_labels") is not None:
         check_number("num_labels", arguments["num_labels"], 0, MOST_LABELS, example=2)
-    for number in arguments.get("id2label") or ():
+    for number in labels or ():
         if not str(number).isdecimal():
             raise ValueError(f"id2label has {show_value(number)}: number the classes from 0.")
 

@@ -4,7 +4,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from .config_checks import bounded, check_bounds, check_choice, check_labels, show_value
+from .config_checks import bounded, check_bounds, check_choice, check_inherited, show_value
 from .efficient_attention import EFFICIENT_ATTENTION
 from .own_attention import OWN_ATTENTION
 from .positions import POSITION_TYPES
@@ -97,7 +97,7 @@ class AttnConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self, **kwargs):
-        check_labels({"id2label": self.id2label, **kwargs})
+        check_inherited({"id2label": self.id2label, "dtype": self.dtype, **kwargs})
         super().__post_init__(**kwargs)
         check_bounds(self)
         check_choice("position_type", self.position_type, sorted(POSITION_TYPES))

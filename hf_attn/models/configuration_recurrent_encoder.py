@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .config_checks import bounded, check_bounds, check_choice, check_labels
+from .config_checks import bounded, check_bounds, check_choice, check_inherited
 
 CELL_TYPES = ("lstm", "gru", "rnn")
 
@@ -43,7 +43,7 @@ class BaseRecurrentConfig(PreTrainedConfig):
     eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self, **kwargs):
-        check_labels({"id2label": self.id2label, **kwargs})
+        check_inherited({"id2label": self.id2label, "dtype": self.dtype, **kwargs})
         super().__post_init__(**kwargs)
         check_bounds(self)
         check_choice("cell_type", self.cell_type, sorted(CELL_TYPES))

@@ -26,7 +26,7 @@ def cached_rows(name: str, build: Callable[[], list[list[str]]]) -> list[list[st
     A damaged cache is rebuilt; where nothing can be written, the rows are built each time.
     """
     folder = cache_directory() / name
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         rows = json.loads(read_file(folder, CONTENT, LARGEST).decode("utf-8"))
         if isinstance(rows, list) and rows:
             return rows

@@ -57,7 +57,9 @@ def load_class(path: Path, base: type[Base], what: str) -> type[Base]:
     try:
         with time_limit(SECONDS):
             spec.loader.exec_module(module)
-    except (Exception, SystemExit, _TooLong) as error:  # whatever the file does
+    except BaseException as error:  # whatever the file does
+        if isinstance(error, KeyboardInterrupt):
+            raise
         del sys.modules[name]
         if before is not None:  # what was loaded from it before is still in use
             sys.modules[name] = before
@@ -110,9 +112,9 @@ def explained(path: Path, seconds: float = SECONDS, remedy: str = "") -> Iterato
     try:
         with time_limit(seconds, remedy):
             yield
-    except (Exception, SystemExit, _TooLong) as error:
+    except BaseException as error:
         frame = _find_frame(error, path)
-        if frame is None:
+        if frame is None or isinstance(error, KeyboardInterrupt):
             raise
         last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
         is_refusal = (frame.line or "").startswith("raise ") or last.is_relative_to(PACKAGE)
@@ -154,4 +156,8 @@ def _describe(error: BaseException, path: Path) -> str:
     frame = _find_frame(error, path)
     kind = "" if isinstance(error, _TooLong) else f"{type(error).__name__}: "
     place = "" if frame is None else f" (line {frame.lineno}: {shorten(frame.line, 100)})"
-    return f"{kind}{shorten(error).rstrip('.')}{place}"
+    try:
+        said = shorten(error).rstrip(".")
+    except Exception:  # the file's own error may not even say what it is
+        said = "an error that cannot be shown"
+    return f"{kind}{said}{place}"

@@ -88,6 +88,7 @@ def hang_up(address, size, folder):
 def test_a_file_and_an_address_have_a_limit_whatever_is_sent(served, folder, monkeypatch):
     page, address = served
     monkeypatch.setattr(uploads, "BESIDE", KB)
+    monkeypatch.setattr(uploads, "SMALLEST", KB)
     hang_up(address, 4 * KB, folder)
     status, said = send(address, b"x" * 102 * KB)
     assert status == 413
@@ -103,12 +104,20 @@ def test_a_file_and_an_address_have_a_limit_whatever_is_sent(served, folder, mon
     assert not page.upload_file_set, "nor are their names kept"
 
 
+def test_small_files_count_too(served, monkeypatch):
+    page, address = served
+    assert [send(address, ROW, f"{number}.csv")[0] for number in range(3)] == [200, 200, 413]
+    many = b"".join(body_of(ROW, f"{number}.csv").removesuffix(b"--x--\r\n") for number in range(3))
+    monkeypatch.setattr(page.uploads, "received", {})
+    assert send(address, many)[0] == 413
+
+
 def test_all_visitors_together_have_a_limit(served, folder, monkeypatch):
     _, address = served
     monkeypatch.setattr(limits, "_launched", [replace(SMALL, all_bytes=30 * KB)])
     assert send(address, b"x" * 40 * KB)[0] == 200
     status, said = send(address, ROW)
-    assert status == 507
+    assert status == 413
     assert said.startswith("All visitors' tables")
 
 

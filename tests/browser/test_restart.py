@@ -1,4 +1,4 @@
-"""A page whose server is started anew says so and keeps settings and drawings; it comes back from sleep too."""
+"""A page whose server is started anew says so, keeps settings and drawings; it comes back from sleep too."""
 
 import sys
 from pathlib import Path

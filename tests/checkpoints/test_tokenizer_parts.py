@@ -173,12 +173,30 @@ def test_what_fills_memory_or_never_ends_is_refused_before_it_is_built(tmp_path,
         ({"init_inputs": ["/etc/passwd"]}, "names files of its own: init_inputs"),
         ({"vocab_file": "/etc/passwd"}, "names files of its own: vocab_file"),
         ({"model_max_length": -5}, "model_max_length=-5; it is a number from 1"),
+        (
+            {"additional_special_tokens": [f"a{i}" for i in range(5_000)]},
+            "additional_special_tokens of 5,001",
+        ),
+        ({"added_tokens_decoder": {str(i): {} for i in range(200_000)}}, "added_tokens_decoder of 400,001"),
+        ({"pad_token": {"content": "x" * 1_001}}, "pad_token with 1,001 characters"),
+        ({"chat_template": "x" * 5_000_000}, "5,000,000 at most|5 MB at most"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:40],
 )
-def test_settings_that_name_code_or_files_are_refused(tmp_path, changes, words):
+def test_settings_that_name_code_or_files_or_too_much_are_refused(tmp_path, changes, words):
     byte_tokenizer().save_pretrained(tmp_path)
     path = tmp_path / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ValueError, match=words):
+        open_tokenizer(tmp_path, AutoTokenizer)
+
+
+def test_tokens_beside_the_tokenizer_are_few_and_short(tmp_path):
+    byte_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"x" * 1_001: 9}))
+    with pytest.raises(ValueError, match=r"added_tokens\.json adds a token of 1,001 characters"):
+        open_tokenizer(tmp_path, AutoTokenizer)
+    (tmp_path / "added_tokens.json").unlink()
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"pad_token": "x" * 1_001}))
+    with pytest.raises(ValueError, match=r"special_tokens_map\.json has pad_token with 1,001 characters"):
         open_tokenizer(tmp_path, AutoTokenizer)

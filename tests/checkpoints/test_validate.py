@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
-from hf_attn.checkpoints.validate import LARGEST_JSON
+from hf_attn.checkpoints.validate import LARGEST_HEADER, LARGEST_JSON
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.tasks import build_task
@@ -121,6 +121,7 @@ def test_classes_that_do_not_fit_are_refused(classifier, changes, words):
         ("generation_config.json", {"eos_token_id": 99}, "eos_token_id=99"),
         ("generation_config.json", {"max_new_tokens": 10**12}, "max_new_tokens=1000000000000"),
         ("generation_config.json", {"max_new_tokens": "many"}, "generation_config.json is refused"),
+        ("generation_config.json", {"bad_words_ids": [[1] * 10_000]}, "values; 10,000 at most are read"),
         (
             "tokenizer_config.json",
             {"auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}},
@@ -137,7 +138,7 @@ def test_classes_that_do_not_fit_are_refused(classifier, changes, words):
         ),
         ("training.json", {"task": {"name": "copy", "options": 3}}, "task.options=3, which is no object"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:40],
 )
 def test_other_files_that_cannot_be_true_are_refused(folder, name, changes, words):
     edit(folder / name, **changes)
@@ -149,6 +150,19 @@ def test_other_files_that_cannot_be_true_are_refused(folder, name, changes, word
 def test_json_that_is_made_to_exhaust_a_parser_is_refused(folder, name, text):
     (folder / name).write_text(text)
     assert name in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "training.json"])
+def test_json_with_two_values_of_a_name_is_refused_since_readers_take_one_or_the_other(folder, name):
+    text = (folder / name).read_text().lstrip()
+    (folder / name).write_text('{"normalizer": {"type": "Evil"}, "normalizer": null, ' + text[1:])
+    assert "it has 'normalizer' twice" in refusal(folder)
+
+
+def test_a_header_that_is_too_large_is_not_read(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes((LARGEST_HEADER + 1).to_bytes(8, "little") + path.read_bytes()[8:])
+    assert "its header has 10,000,001 bytes" in refusal(folder)
 
 
 def test_json_that_is_too_large_is_not_read(folder):

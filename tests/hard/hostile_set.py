@@ -120,8 +120,15 @@ ADDED = {
         "extra_special_tokens": {"a": "b"},
         "added_tokens_decoder": {"99999999": {"content": "x" * 10**5}},
         "model_max_length": -5,
+        "additional_special_tokens": [f"a{number}" for number in range(10**5)],
+        "pad_token": {"content": "x" * 10**7},
     },
-    "generation_config.json": {"max_length": 10**9, "num_beams": 10**6, "cache_implementation": "x/y"},
+    "generation_config.json": {
+        "max_length": 10**9,
+        "num_beams": 10**6,
+        "cache_implementation": "x/y",
+        "bad_words_ids": [[1] * 10**6],
+    },
 }
 
 
@@ -216,10 +223,10 @@ def sparse(path: Path, _: Path) -> None:
 
 
 def twice(path: Path, _: Path) -> None:
-    text = path.read_bytes()
-    path.write_bytes(
-        text.rstrip()[:-1] + b', "model_type": "bert", "model": 3, "task": 4, "vocab_size": 1e400}'
-    )
+    text = path.read_bytes().strip()
+    first = b'{"normalizer": {"type": "Precompiled", "precompiled_charsmap": "////////AAAA"}, '
+    last = b', "model_type": "bert", "model": 3, "task": 4, "vocab_size": 1e400}'
+    path.write_bytes(first + text[1:-1] + last)
 
 
 SPOILED = {
@@ -343,7 +350,10 @@ BESIDE = {
     "pytorch_model.bin": "never read",
     **dict.fromkeys(("modeling_evil.py", "own_attention.py", "attention.py"), "import os; os.abort()"),
     "added_tokens.json": {"x" * 2000: 99999, "y": -1},
-    "special_tokens_map.json": {"pad_token": {"content": ["x"]}, "eos_token": "z" * 10**5},
+    "special_tokens_map.json": {
+        "pad_token": {"content": ["x"]},
+        "additional_special_tokens": [f"a{number}" for number in range(10**5)],
+    },
     "chat_template.jinja": "{% for i in range(10**9) %}x{% endfor %}",
     "preprocessor_config.json": {"auto_map": {"AutoImageProcessor": "evil.P"}},
     "processor_config.json": {"auto_map": {"AutoProcessor": "evil.P"}},

@@ -132,6 +132,21 @@ def write_folder(target, text):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the link is set aside")
+def test_a_part_that_went_before_it_was_locked_is_made_anew(tmp_path, monkeypatch):
+    take_lock, removed = atomic_write._take_lock, []
+
+    def take_late(path, *, waits):  # another process took it for a leftover
+        if waits and not removed:
+            removed.append(path)
+            path.rmdir()
+        return take_lock(path, waits=waits)
+
+    monkeypatch.setattr(atomic_write, "_take_lock", take_late)
+    write_folder(tmp_path / "target", "new")
+    assert (tmp_path / "target" / "a").read_text() == "new"
+    assert removed
+
+
 def test_a_link_to_a_folder_is_replaced_and_where_it_led_stays(tmp_path):
     write_folder(tmp_path / "own", "mine")
     (tmp_path / "run").symlink_to("own")

@@ -1,10 +1,13 @@
-"""Memory that tensors free stays in the process."""
+"""Memory that tensors free stays in the process, until it is given back."""
 
 import platform
+import queue
 import subprocess
 import sys
 
 import pytest
+
+from hf_attn.utils import freed_memory
 
 TAKE_STEPS = """
 import resource, sys, threading, torch
@@ -70,3 +73,14 @@ print(megabytes() - before)
 def test_what_many_threads_freed_goes_back_to_the_system():
     command = [sys.executable, "-c", GIVE_BACK]
     assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) < 20
+
+
+def test_however_often_it_is_asked_for_memory_is_given_back_once_a_while_and_again_later(monkeypatch):
+    given = queue.Queue()
+    monkeypatch.setattr(freed_memory, "SOON", 0.05)
+    monkeypatch.setattr(freed_memory, "give_freed_memory_back", lambda: given.put("given"))
+    for _ in range(2):
+        for _ in range(50):
+            freed_memory.give_freed_memory_back_soon()
+        given.get(timeout=60)
+        assert given.empty()

@@ -178,8 +178,8 @@ def find_folder(session: Session, chosen: str | None, name: str) -> Path:
     return session.saved[1]
 
 
-def model_name(name: str) -> str:
-    return check_repo_id(name.strip()).rpartition("/")[2]
+def model_name(name: str | None) -> str:
+    return check_repo_id((name or "").strip()).rpartition("/")[2]
 
 
 def check_token(token: str) -> str:
