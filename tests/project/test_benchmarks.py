@@ -86,15 +86,16 @@ def test_a_quick_run_prints_a_table_and_keeps_a_json_line_a_row(tmp_path, script
     )
     assert run.returncode == 0, run.stderr
     rows = [json.loads(line) for line in (tmp_path / f"{script}.jsonl").read_text().splitlines()]
-    assert arms <= {row.get("arm", row.get("model")) for row in rows}
-    for row in rows:
+    named = [row.get("arm", row.get("model")) for row in rows]
+    assert arms <= set(named)
+    for row, name in zip(rows, named, strict=True):
         assert row["script"] == script
         assert row["quick"] is True
         assert {"cpu", "cores", "threads"} <= row["hardware"].keys()
         assert {"torch", "transformers", "python"} <= row["versions"].keys()
         assert row["date"]
         assert row["task"] in run.stdout
-        assert row["arm"] in run.stdout + run.stderr
+        assert name in run.stdout + run.stderr
 
 
 @pytest.mark.long
