@@ -204,7 +204,9 @@ const passDrawings = () => {
   store.write(DRAWN, "{}");
   addEventListener("pagehide", () => {
     const { "link-board": _, ...values } = mountedBoards.values();
-    const text = JSON.stringify(values);
+    // a board that follows a job was given only what changed last
+    const whole = Object.entries(values).filter(([, value]) => !["running", "paused"].includes(value?.status));
+    const text = JSON.stringify(Object.fromEntries(whole));
     if (text.length <= MOST_DRAWN) store.write(DRAWN, text);
   });
   return before;

@@ -19,6 +19,7 @@ from .page import LIGHT, Page
 from .session import Session
 
 NO_WEIGHTS = "This run has no weights yet."
+NO_RUN = "This run is not here any more: train again."
 
 
 def file_name(name: str) -> str:
@@ -63,7 +64,7 @@ def pack(session: Session, run: TrainingJob) -> Path:
 def pack_run(session: Session, event: RunEvent) -> dict:
     run = session.runs.get(event.run)
     if run is None or run.model is None:
-        return {"zipped": None, "note": notices.note(NO_WEIGHTS)}
+        return {"zipped": None, "note": notices.note(NO_WEIGHTS if run else NO_RUN)}
     path = pack(session, run)
     sentence = f"{path.name} holds a checkpoint that transformers loads."
     return {"zipped": str(path), "note": notices.note(sentence)}

@@ -84,11 +84,9 @@ class Checkpoint:
         elif self.task is not None:
             chosen = type(self.task)
         else:
-            other = (
-                f"it learned {quote(learned_name)}, a task of somebody's own: name its file, --task FILE.py"
-            )
-            why = other if learned_name else f"it has no {TRAINING}"
-            raise ValueError(f"{self.path} does not say what it learned; {why}.")
+            own = f"learned {quote(learned_name)}, a task of somebody's own: name its file, --task FILE.py"
+            why = own if learned_name else f"does not say what it learned; it has no {TRAINING}"
+            raise ValueError(f"{self.path} {why}.")
         if chosen.name == learned_name:
             task = build_task(chosen, **{**learned.get("options", {}), **options})
             asked = bool(options.get("dataset"))

@@ -1,6 +1,7 @@
 """What to learn: one file a task. A new task is a file here and a line in TASKS."""
 
 import dataclasses
+import functools
 from pathlib import Path
 
 from hf_attn.tasks.base import Task, Verdict, options_of
@@ -24,7 +25,7 @@ from hf_attn.tasks.text.sentences import Sentences
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
-from hf_attn.utils.python_file import explain_methods, load_class
+from hf_attn.utils.python_file import OwnCodeError, explain_methods, load_class
 from hf_attn.utils.text import quote
 
 TASKS: dict[str, type[Task]] = {
@@ -83,7 +84,22 @@ def load_task_file(path: str | Path) -> type[Task]:
     task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
     explain_methods(task, path)
+    _check_answers(task, path)
     return task
+
+
+def _check_answers(task: type[Task], path: Path) -> None:
+    """Let `answer` refuse what is no text, where it returns that."""
+    answer = task.answer
+
+    @functools.wraps(answer)
+    def checked(self: Task, source: str) -> str | None:
+        given = answer(self, source)
+        if given is not None and not isinstance(given, str):
+            raise OwnCodeError(f"{path}: answer must return a text or None, not {quote(given)}.")
+        return given
+
+    task.answer = checked  # type: ignore[method-assign]
 
 
 def _check_whole(task: type[Task], path: Path) -> None:

@@ -215,6 +215,13 @@ def test_what_a_file_refuses_stays_a_refusal(here, line):
         load_task_file("my_task.py")().answer("cab")
 
 
+def test_an_answer_that_is_no_text_is_named(here):
+    old = re.search(r"def answer\(.*\n", EXAMPLE)[0]
+    (here / "my_task.py").write_text(EXAMPLE.replace(old, f"{old}        return 5\n"), encoding="utf-8")
+    with pytest.raises(OwnCodeError, match=r"^my_task\.py: answer must return a text or None, not 5\.$"):
+        load_task_file("my_task.py")().verify("cab", "bac")
+
+
 def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):
     monkeypatch.setattr(python_file, "SECONDS", 0.2)
     before = signal.getitimer(signal.ITIMER_REAL)
