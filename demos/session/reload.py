@@ -33,7 +33,7 @@ MOST_LEFT = 40  # sessions that wait: a class, whose pages are all loaded again 
 NAP_SECONDS = 0.05
 LOOK_SECONDS = 5.0  # between two looks at who has waited long enough
 LOST = (
-    "The server was started anew, or this page was away for long: its settings and what had been drawn to its "
+    "The server was started anew, or this page was away for long: its settings and what was drawn to its "
     "end are still here, but its runs and uploads are gone, so train again to go on."
 )
 STORE = "hf-attn-visit"

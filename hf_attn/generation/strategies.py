@@ -180,7 +180,7 @@ def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
         if value is not None and name not in used:
             raise ValueError(
                 f"{shorten(name, 60)}={show_value(value)} is not used by strategy={strategy!r}; it uses "
-                f"{', '.join(used) or 'nothing'}: leave {name} out."
+                f"{', '.join(used) or 'nothing'}: leave {shorten(name, 60)} out."
             )
 
 
