@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from demos.core.limits import HOME, PUBLIC, UPLOADED
 from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.experiments import EXPERIMENTS
@@ -28,6 +29,7 @@ PAGES = (
     "docs/scaling.md",
     "docs/your_own_attention.md",
     "docs/reliability.md",
+    "docs/visitors.md",
     "benchmarks/README.md",
 )
 BLOCK = re.compile(r"(<!-- figures: ([\w ]+) -->)\n(?:(?!<!-- figures:).)*?(<!-- end -->)", re.DOTALL)
@@ -669,6 +671,22 @@ def tabulate_attacks() -> str:
     return write_table(header, rows)
 
 
+def tabulate_uploads() -> str:
+    """How much may be uploaded, by who may come."""
+    rows = [
+        (who, *(f"{getattr(limits, name) // 2**20:,}" for name in UPLOADED))
+        for who, limits in (("none, `--trust-visitors`", HOME), ("the others", PUBLIC))
+    ]
+    header = [
+        "options",
+        "uploads in MB: a file",
+        "a visitor's tables",
+        "from an address in ten minutes",
+        "all",
+    ]
+    return write_table(header, rows)
+
+
 def read_proposal() -> dict[str, dict[tuple[str, int], Row]]:
     """Rows of ours and of the attention that docs/your_own_attention.md proposes, by task and seed."""
     rows, found = read_lines("own_attention.jsonl"), {}
@@ -728,6 +746,7 @@ def judge_proposal() -> str:
 BLOCKS: Mapping[str, Callable[[], str]] = {
     "learned bias": tabulate_bias,
     "attacks": tabulate_attacks,
+    "uploads": tabulate_uploads,
     "readme": describe_results,
     "reversal": tabulate_reversal,
     "mixed lengths": describe_mixed_lengths,
