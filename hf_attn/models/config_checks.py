@@ -3,8 +3,6 @@
 from dataclasses import MISSING, field, fields
 from typing import Any
 
-import torch
-
 SEEDS = (-(2**63), 2**64 - 1)  # what torch's generators take
 MOST_LABELS = 25_000  # ImageNet-21k has 21,841; a configuration that names them is copied often
 
@@ -45,6 +43,8 @@ def check_number(name: str, value: object, low: float, high: float, example: obj
 
 def check_inherited(arguments: dict) -> None:
     """Refuse what transformers would choke on: classes that it names until the memory is full, odd types."""
+    import torch  # the rest is for --help too, which does not wait for torch
+
     for name in ("dtype", "torch_dtype"):
         dtype = arguments.get(name)
         found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
