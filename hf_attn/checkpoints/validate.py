@@ -80,6 +80,19 @@ NOT_RUN = "It was not run; take auto_map out of the file to load it with the ins
 SAVE_AGAIN = "Save the checkpoint again."
 
 
+class _Building(threading.local):
+    """What counts the parts of a model that this thread builds; None where nothing does."""
+
+    weight: Callable | None = None
+    part: Callable | None = None
+
+
+_building = _Building()
+# For good: a hook that came or went while another thread builds a model would break that.
+register_module_parameter_registration_hook(lambda _m, _n, one: _building.weight and _building.weight(one))
+register_module_module_registration_hook(lambda *_: _building.part and _building.part())
+
+
 def is_checkpoint_file(name: str) -> bool:
     """Whether a file of this name belongs to a checkpoint: weights, tokenizer, card, pictures, model code."""
     if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
@@ -244,7 +257,7 @@ def build_empty(
     Raises:
         ValueError: it cannot be built, or needs far more numbers or parts than its files hold.
     """
-    held, here = sum(map(math.prod, shapes.values())), threading.get_ident()
+    held = sum(map(math.prod, shapes.values()))
     left = {
         "numbers": 4 * held + SMALL,  # before they are tied, Marian has four copies of its embeddings
         "tensors": 4 * len(shapes) + 1000,
@@ -253,8 +266,6 @@ def build_empty(
     counted = {}  # id → parameter: where two are tied, one is registered again
 
     def count(**taken: int) -> None:
-        if threading.get_ident() != here:  # the hooks are of every thread
-            return
         for what, amount in taken.items():
             left[what] -= amount
             if left[what] < 0:
@@ -263,23 +274,19 @@ def build_empty(
                     f"model of far more {what}"
                 )
 
-    def count_once(_module, _name, weight) -> None:
+    def count_once(weight: torch.nn.Parameter | None) -> None:
         if weight is not None and id(weight) not in counted:
             counted[id(weight)] = weight
             count(numbers=weight.numel(), tensors=1)
 
-    hooks = [
-        register_module_parameter_registration_hook(count_once),
-        register_module_module_registration_hook(lambda *_: count(parts=1)),
-    ]
+    _building.weight, _building.part = count_once, lambda: count(parts=1)
     try:
         with building_model(), torch.device("meta"):
             return model_class(config)
     except Exception as error:  # torch raises many kinds for a size that it cannot have
         raise ValueError(f"No model can be built from {name}: {shorten(error)}") from error
     finally:
-        for hook in hooks:
-            hook.remove()
+        _building.weight = _building.part = None
 
 
 def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
