@@ -134,7 +134,7 @@ const notice = (root, trigger) => {
   words.setAttribute("role", "status");
   box.hidden = show.hidden = true;
   const answers = ["accept_link", "open_settings"].map(event =>
-    button("Only open its settings", () => {
+    button(event === "open_settings" ? "Only open its settings" : "", () => {
       for (const one of answers) one.hidden = true;
       trigger(event, {});
     }),
@@ -172,7 +172,7 @@ const store = {
 };
 
 /** Say where the server does not answer; load the page again after that, after a sleep, and for a server started anew.
- * Gradio does so too, where it notices. */
+    Gradio does so too, where it notices. */
 const watchServer = say => {
   let [known, last, missed, isAway] = [null, Date.now(), 0, false];
   const find = () =>

@@ -22,6 +22,11 @@ NO_WEIGHTS = "This run has no weights yet."
 NO_RUN = "This run is not here any more: train again."
 
 
+def note_without_weights(run: TrainingJob | None) -> str:
+    """Why nothing can be done with a run."""
+    return notices.note(NO_WEIGHTS if run else NO_RUN)
+
+
 def file_name(name: str) -> str:
     """A run's name, safe as part of a file name on every system."""
     return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-.") or "run"
@@ -64,7 +69,7 @@ def pack(session: Session, run: TrainingJob) -> Path:
 def pack_run(session: Session, event: RunEvent) -> dict:
     run = session.runs.get(event.run)
     if run is None or run.model is None:
-        return {"zipped": None, "note": notices.note(NO_WEIGHTS if run else NO_RUN)}
+        return {"zipped": None, "note": note_without_weights(run)}
     path = pack(session, run)
     sentence = f"{path.name} holds a checkpoint that transformers loads."
     return {"zipped": str(path), "note": notices.note(sentence)}

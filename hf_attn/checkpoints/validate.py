@@ -8,6 +8,7 @@ import json
 import math
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ def read_json(path: Path, most: int = LARGEST_JSON) -> dict:
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict:
     found = dict(pairs)
     if len(found) < len(pairs):
-        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        [(name, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"it has {quote(name)} twice")
     return found
 

@@ -104,9 +104,8 @@ class Task(ABC):
     metric: ClassVar[str]  # what an exact match means here, in words
     size_name: ClassVar[str] = "length"  # what `size_of` counts
     is_computable: ClassVar[bool] = True  # ordinary code does it exactly
-    seconds_allowed: ClassVar[float] = (
-        60.0  # for a call of a method of one's own file: more where it reads much
-    )
+    # for a call of a method of one's own file: more where it reads much
+    seconds_allowed: ClassVar[float] = 60.0
     gap: ClassVar[str] = ""  # between a beginning and what is written behind it
     units: ClassVar[str] = ""  # what is judged, in the plural, where it is not the kind's own
     groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural

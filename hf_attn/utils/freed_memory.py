@@ -7,8 +7,6 @@ import threading
 TRIM_THRESHOLD, MMAP_THRESHOLD, MOST_HEAPS = -1, -3, -8  # parameters of mallopt, from glibc's malloc.h
 KEPT = 2**26  # bytes at the end of the heap: a step of our recipes frees less
 LARGEST_REUSED = 2**25  # bytes of one tensor: the most that mallopt takes
-
-
 SOON = 10.0  # seconds
 _is_due = threading.Lock()  # held while it is
 

@@ -7,7 +7,7 @@ from huggingface_hub import constants
 
 from ...core.events import RunEvent
 from ...session.page import LAST, LIGHT, NOW, JobView, Page, with_value
-from ...session.run_files import NO_RUN, NO_WEIGHTS
+from ...session.run_files import note_without_weights
 from ...session.session import Session
 from ...ui import notices
 from .card_preview import render_card
@@ -70,7 +70,7 @@ def take_run(session: Session, values: dict, event: RunEvent) -> dict:
     """Share, pressed in Train's table; nothing without weights."""
     run = session.runs.get(event.run)
     if run is None or run.model is None:
-        return {"note": notices.note(NO_WEIGHTS if run else NO_RUN)}
+        return {"note": note_without_weights(run)}
     chosen = {"checkpoint": event.run, "repository": values["repository"]}
     return {"tabs": gr.Tabs(selected=TITLE.lower()), **choose(session, chosen)}
 
