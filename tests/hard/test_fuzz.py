@@ -27,11 +27,7 @@ NO_DOOR = (  # what takes no text, file, ids or settings from outside, but what 
     *("Batch", "Ragged", "WORKED_EXAMPLES", "WorkedExample", "compose_country_sentences", "__version__"),
     *("read_docstring_passages", "HubError", "Progress", "Pulled", "Pushed"),
     # models, as transformers' own: ids that a model does not know are torch's to refuse
-    *(
-        name
-        for name in hf_attn.__all__
-        if name.endswith(("Model", "Classification", "Generation", "CausalLM"))
-    ),
+    *(name for name in hf_attn.__all__ if name.endswith(MODELS)),
 )
 
 

@@ -169,6 +169,6 @@ def test_what_waits_for_a_value_is_not_recorded(broken, monkeypatch):
         task, next(iter(task.recipes_of(broken.get("recipe", "transformer")).values())), seed=0
     )
     optimizer = broken.get("optimizer", torch.optim.AdamW)(model.parameters())
-    monkeypatch.setattr(step_graph, "FIRST_SAFE", broken.get("first_safe", step_graph.FIRST_SAFE))
+    monkeypatch.setattr(step_graph, "FIRST_SAFE", broken.get("first_safe", "2"))
     accelerator = SimpleNamespace(**given)
     assert can_record(model, optimizer, broken.get("tokens", 100), accelerator) == (not broken)
