@@ -22,6 +22,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+from hf_attn.utils.text import quote
+
 if sys.platform == "win32":  # it has no such locks: there leftovers stay
     fcntl = None
 else:
@@ -190,9 +192,11 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
     """Fill a temporary folder beside `target`, then put it in `target`'s place.
 
     Whatever happens on the way (an error, a full disk, a killed process), `target` is either the old folder
-    or the whole new one. OSError where it could not be written, whatever error torch or safetensors raised.
+    or the whole new one. OSError where it could not be written, whatever error torch or safetensors raised;
+    ValueError for a name that no folder can have.
     """
     target = Path(target)
+    _refuse_impossible(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     with _make_partial(target.parent, is_folder=True) as partial:
@@ -208,6 +212,15 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
                 _flush(path)
         _put_in_place(partial, target)
         _flush(target.parent)
+
+
+def _refuse_impossible(path: Path) -> None:
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ValueError(f"{quote(str(path))} is no name of a folder: leave out what is no character.")
 
 
 def _put_in_place(partial: Path, target: Path) -> None:

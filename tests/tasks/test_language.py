@@ -153,6 +153,8 @@ def test_each_kind_of_token_writes_the_text_again(book, kind):
 def test_a_prompt_with_characters_never_met_is_refused_and_the_character_named(task, tmp_path):
     with pytest.raises(ValueError, match=re.escape("'Z' (character 5) is not in the text")):
         task.encode("The Zoo")
+    with pytest.raises(ValueError, match=re.escape("'�' (character 5)")):
+        task.encode("The \ud800")
     with pytest.raises(ValueError, match="'é'"):
         build_task("text", path=task.path, tokenizer_kind="bpe").encode("The é")
     with pytest.raises(ValueError, match="empty"):

@@ -42,6 +42,16 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path):
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("kept", b"old")]
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_name_that_no_folder_can_have_is_refused_before_anything_is_written(tmp_path, name):
+    with (
+        pytest.raises(ValueError, match=r"is no name of a folder: .*\."),
+        atomic_directory(tmp_path / name / "b"),
+    ):
+        pytest.fail("written")
+    assert not list(tmp_path.iterdir())
+
+
 def leave(folder, name, is_folder=True):
     """What a killed writer left, or somebody's own."""
     path = folder / name

@@ -11,7 +11,7 @@ from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
 from hf_attn.tasks.user.read_table import choose_columns, column_names, describe_columns
-from hf_attn.utils.text import quote
+from hf_attn.utils.text import quote, replace_surrogates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -96,6 +96,7 @@ class OwnText(CorpusTask):
 
 def refuse_unknown(tokenizer: "PreTrainedTokenizerFast", text: str) -> None:
     """Refuse what would be read as `<unk>`, as it was never met; ValueError names the character."""
+    text = replace_surrogates(text)
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     if UNKNOWN not in encoding.ids:
         return
