@@ -67,11 +67,11 @@ class IncrementalDecoder:
         else:
             token = self.first_token() if token is None else token
             inputs = {"decoder_input_ids": token, "encoder_outputs": self.memory}
-        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
-        self.cache = outputs.get("past_key_values")
+        outputs = self.model(**inputs, attention_mask=self.mask, cache=self.cache, use_cache=True)
+        self.cache = outputs.get("cache")
         if self.cache is None:
             raise ValueError(
-                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
+                f"{type(self.model).__name__} gives no cache, and nothing is written here without: "
                 "write with model.generate, and give that as the target."
             )
         return outputs.logits[:, -1]
@@ -293,7 +293,7 @@ class LeanDecoder(IncrementalDecoder):
     def _read_prompt(self) -> torch.Tensor:
         """Let the model itself read the prompt, and take its keys and values over."""
         outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
-        for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
+        for layer, seen in zip(self.layers, outputs.cache.layers, strict=False):
             layer.take_prompt(seen.keys, seen.values)
         self.prompt_length = self.length = self.prompt.shape[1]
         return outputs.logits[:, -1]

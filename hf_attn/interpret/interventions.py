@@ -171,7 +171,7 @@ class _ChangingAttention:
     def begin_pass(self, decoder, args, kwargs=None) -> None:  # noqa: ARG002 - what a hook is given
         """Count anew, behind what is in the decoder's cache."""
         if self in active_wrappers():  # another thread may call the hook meanwhile, even without `kwargs`
-            cache = kwargs.get("past_key_values")
+            cache = kwargs.get("cache")
             self.cached = 0 if cache is None else cache.get_seq_length()
             self.queries_seen.clear()
 

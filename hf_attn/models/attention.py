@@ -199,7 +199,7 @@ class MultiHeadAttention(nn.Module):
         hidden_states: torch.Tensor,
         memory: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -211,7 +211,7 @@ class MultiHeadAttention(nn.Module):
             attention_mask: [B, 1, T, S] bool, True = may attend; None where all may, or all but the future;
                 floats to be added to the scores for "eager", as transformers' mask functions make them. The
                 efficient kinds take [B or 1, S], the number of each token's sequence (`mark_sequences`).
-            past_key_values: cache of this stack; cross-attention computes its keys and values once.
+            cache: cache of this stack; cross-attention computes its keys and values once.
             rotation: (cos, sin) of the queries' and keys' positions, for rotary positions.
             **kwargs: passed to the kernel: `position_bias`, `relative_vectors`, …
 
@@ -220,14 +220,14 @@ class MultiHeadAttention(nn.Module):
         """
         query = self._split_heads(self.q_proj(hidden_states))  # [B, H, T, Dh]
         if memory is not None:
-            key, value = self._cross_key_value(memory, past_key_values)
+            key, value = self._cross_key_value(memory, cache)
         else:
             key, value = (self._split_heads(project(hidden_states)) for project in (self.k_proj, self.v_proj))
             if rotation is not None:
                 query, key = rotate(query, *rotation), rotate(key, *rotation)
-            if past_key_values is not None:
-                cache = getattr(past_key_values, "self_attention_cache", past_key_values)
-                key, value = cache.update(key, value, self.layer_idx)  # [B, H, S, Dh]
+            if cache is not None:
+                seen = getattr(cache, "self_attention_cache", cache)
+                key, value = seen.update(key, value, self.layer_idx)  # [B, H, S, Dh]
         dropout = self.config.attention_dropout if self.training else 0.0
         output, weights = self.choose_kernel()(
             self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
@@ -242,14 +242,14 @@ class MultiHeadAttention(nn.Module):
         """[B, T, D] → [B, H, T, Dh]."""
         return states.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
-    def _cross_key_value(self, memory, past_key_values):
+    def _cross_key_value(self, memory, cache):
         """Project the memory to keys and values once: later steps take them from the cache."""
-        is_cached = isinstance(past_key_values, EncoderDecoderCache)
-        if is_cached and past_key_values.is_updated.get(self.layer_idx):
-            layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
+        is_cached = isinstance(cache, EncoderDecoderCache)
+        if is_cached and cache.is_updated.get(self.layer_idx):
+            layer = cache.cross_attention_cache.layers[self.layer_idx]
             return layer.keys, layer.values
         key, value = self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))
         if not is_cached:
             return key, value
-        past_key_values.is_updated[self.layer_idx] = True
-        return past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
+        cache.is_updated[self.layer_idx] = True
+        return cache.cross_attention_cache.update(key, value, self.layer_idx)

@@ -23,7 +23,7 @@ class AttnDecoderConfig(AttnConfig):
     """
 
     model_type = "attn_decoder"
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = ["cache"]
 
     num_hidden_layers: int = bounded(2, 1, 1_000)
     use_cache: bool = True

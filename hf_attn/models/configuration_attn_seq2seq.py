@@ -21,7 +21,7 @@ class AttnSeq2SeqConfig(AttnConfig):
     """
 
     model_type = "attn_seq2seq"
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = ["cache"]
     attribute_map = {
         "num_hidden_layers": "encoder_layers",
         "encoder_attention_heads": "num_attention_heads",

@@ -29,7 +29,7 @@ class RecurrentConfig(BaseRecurrentConfig):
     """
 
     model_type = "recurrent"
-    keys_to_ignore_at_inference = ["past_key_values"]
+    keys_to_ignore_at_inference = ["cache"]
     attribute_map = {
         "num_hidden_layers": "num_layers",
         "encoder_layers": "num_layers",

@@ -198,7 +198,7 @@ class ChooseAttentionMixin(ChooseKernelMixin):
             if isinstance(module, RandomAttention):
                 module.redraw(generator)
 
-    def create_masks_for_generate(self, config, attention_mask, past_key_values=None, **kwargs):
+    def create_masks_for_generate(self, config, attention_mask, cache=None, **kwargs):
         """What a decoder with a static cache gets: 4-dimensional, or where no pairs are formed as long as it.
 
         So the mask has one shape for all steps, and a compiled step one graph.
@@ -206,11 +206,11 @@ class ChooseAttentionMixin(ChooseKernelMixin):
         has_kernel = issubclass(find_self_attention(self.config, is_causal=True), EfficientAttention)
         if not has_kernel and not POSITION_TYPES[self.config.position_type].reads_neighbours:
             return create_masks_for_generate(
-                config=config, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
+                config=config, attention_mask=attention_mask, cache=cache, **kwargs
             )
         if attention_mask is None:
             return None
-        size, _ = past_key_values.get_mask_sizes(1, 0)
+        size, _ = cache.get_mask_sizes(1, 0)
         return nn.functional.pad(attention_mask, (0, size - attention_mask.shape[1]))
 
 

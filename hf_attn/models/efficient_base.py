@@ -82,7 +82,7 @@ def reorder_static_cache(key, value, sequences, bias):
 
 
 def mark_sequences(
-    inputs_embeds, attention_mask, past_key_values=None, position_ids=None
+    inputs_embeds, attention_mask, cache=None, position_ids=None
 ) -> torch.Tensor | StaticSequences:
     """Number the sequence that each token belongs to, from 1, and padding 0: [B or 1, past + T].
 
@@ -92,8 +92,8 @@ def mark_sequences(
     batch, length = inputs_embeds.shape[:2]
     if batch == 0 or length == 0:
         raise ValueError(f"{batch} rows of {length} tokens hold nothing to read: give at least one token.")
-    past_length = 0 if past_key_values is None else past_key_values.get_seq_length()
-    size = length if past_key_values is None else past_key_values.get_mask_sizes(length, 0)[0]
+    past_length = 0 if cache is None else cache.get_seq_length()
+    size = length if cache is None else cache.get_mask_sizes(length, 0)[0]
     # a static cache, of more slots than tokens; it counts in a tensor, which would have to be waited for
     is_static = isinstance(past_length, torch.Tensor) or size != past_length + length
     sequences = torch.ones(1, size, dtype=torch.long, device=inputs_embeds.device)
@@ -108,7 +108,7 @@ def mark_sequences(
         if len(attention_mask) != batch or not fits:
             refuse_padding_mask(attention_mask, batch, length, size)
         sequences = nn.functional.pad((attention_mask != 0).long(), (0, size - given))
-    elif past_key_values is None and position_ids is not None:
+    elif cache is None and position_ids is not None:
         packed = find_packed_sequence_indices(position_ids)
         sequences = sequences if packed is None else packed + 1
     if not is_static:

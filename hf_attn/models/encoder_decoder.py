@@ -57,7 +57,7 @@ class EncoderDecoder:
         """What both sides gave, in one; a side that gives no maps of its own attention has none."""
         return Seq2SeqModelOutput(
             last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
+            cache=decoder_outputs.cache,
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.get("attentions"),
             cross_attentions=decoder_outputs.cross_attentions,

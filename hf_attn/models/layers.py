@@ -67,15 +67,13 @@ class SelfAttentionLayer(GradientCheckpointingLayer):
     self_attn: MultiHeadAttention
     self_attn_residual: Residual
 
-    def read_itself(
-        self, hidden_states: torch.Tensor, all_states=None, past_key_values=None, **kwargs
-    ) -> torch.Tensor:
+    def read_itself(self, hidden_states: torch.Tensor, all_states=None, cache=None, **kwargs) -> torch.Tensor:
         """[B, T, D] → [B, T, D]; where `all_states`, [B, S, D], is given, that is read, and no cache."""
         memory = None if all_states is None else self.self_attn_residual.before(all_states)
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             memory,
-            past_key_values=past_key_values if all_states is None else None,
+            cache=cache if all_states is None else None,
             **kwargs,
         )
         return self.self_attn_residual.after(hidden_states, read)
@@ -133,7 +131,7 @@ class DecoderLayer(SelfAttentionLayer):
         memory_bias=None,
         attention_mask=None,
         memory_mask=None,
-        past_key_values=None,
+        cache=None,
         rotation=None,
         **kwargs,
     ) -> torch.Tensor:
@@ -144,7 +142,7 @@ class DecoderLayer(SelfAttentionLayer):
         hidden_states = self.read_itself(
             hidden_states,
             all_states,
-            past_key_values,
+            cache,
             attention_mask=attention_mask,
             rotation=rotation,
             position_bias=position_bias,
@@ -155,7 +153,7 @@ class DecoderLayer(SelfAttentionLayer):
             self.cross_attn_residual.before(hidden_states),
             memory=memory,
             attention_mask=memory_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             position_bias=memory_bias,
             **kwargs,
         )
@@ -165,7 +163,7 @@ class DecoderLayer(SelfAttentionLayer):
 
 
 def embed_tokens(
-    stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
+    stack, input_ids, inputs_embeds, attention_mask, position_ids=None, cache=None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Look tokens [B, T] up, unless their embeddings [B, T, D] are given; count their places, [B or 1, T].
 
@@ -183,7 +181,7 @@ def embed_tokens(
     batch, length = inputs_embeds.shape[:2]
     if length == 0:
         raise ValueError("A row without tokens cannot be read: give input_ids of at least one token a row.")
-    past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+    past_length = cache.get_seq_length() if cache is not None else 0
     if isinstance(attention_mask, torch.Tensor) and attention_mask.dim() == 2:
         is_short = isinstance(past_length, int) and attention_mask.shape[1] < past_length + length
         if is_short or len(attention_mask) != batch:

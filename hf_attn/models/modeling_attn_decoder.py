@@ -8,6 +8,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 from transformers.modeling_utils import slice_logits_to_keep
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -26,7 +27,7 @@ class AttnDecoderPreTrainedModel(AttnPreTrainedModel):
     config_class = AttnDecoderConfig
     base_model_prefix = "model"
     _no_split_modules = ["EncoderLayer"]
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["cache"]
     _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
 
 
@@ -48,6 +49,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -55,7 +57,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         **kwargs,
@@ -69,7 +71,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
             position_ids: [B, T]; counted from a [B, past + T] mask, or from the cache's end, where not given.
                 Given without mask and with use_cache=False, each 0 begins a new sequence, which does not see
                 the one before.
-            past_key_values: keys and values of earlier steps.
+            cache: keys and values of earlier steps.
             inputs_embeds: [B, T, D] instead of input_ids.
             use_cache: whether keys and values are returned for the next step.
             **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
@@ -82,24 +84,24 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
             ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
                 positions.
         """
-        if use_cache and past_key_values is None:
-            past_key_values = DynamicCache(config=self.config)
+        if use_cache and cache is None:
+            cache = DynamicCache(config=self.config)
         inputs_embeds, places = embed_tokens(
-            self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
+            self, input_ids, inputs_embeds, attention_mask, position_ids, cache
         )
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(inputs_embeds, attention_mask, past_key_values, position_ids)
+            mask = mark_sequences(inputs_embeds, attention_mask, cache, position_ids)
         else:
             # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
                 inputs_embeds=inputs_embeds,
                 attention_mask=attention_mask,
-                past_key_values=past_key_values,
+                cache=cache,
                 position_ids=position_ids,
                 allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
-        placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
+        placed = place_tokens(self, inputs_embeds, places, attention_mask, cache)
         hidden_states, all_states = placed.hidden_states, placed.all_states
         for layer in self.layers:
             hidden_states = layer(
@@ -107,14 +109,12 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
                 *placed.between,
                 all_states,
                 attention_mask=mask,
-                past_key_values=past_key_values,
+                cache=cache,
                 rotation=placed.rotation,
                 **kwargs,
             )
             all_states = None  # the layers above keep keys and values
-        return BaseModelOutputWithPast(
-            last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
-        )
+        return BaseModelOutputWithPast(last_hidden_state=self.final_norm(hidden_states), cache=cache)
 
 
 class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
@@ -129,13 +129,14 @@ class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
@@ -163,7 +164,7 @@ class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
             input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
             **kwargs,
@@ -175,7 +176,7 @@ class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
         return CausalLMOutputWithPast(
             loss=loss,
             logits=logits,
-            past_key_values=outputs.past_key_values,
+            cache=outputs.cache,
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )

@@ -12,6 +12,7 @@ from transformers.modeling_outputs import (
     Seq2SeqModelOutput,
 )
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -33,7 +34,7 @@ class AttnSeq2SeqPreTrainedModel(ResizeBothTablesMixin, AttnPreTrainedModel):
     config_class = AttnSeq2SeqConfig
     base_model_prefix = "model"
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["cache"]
 
 
 class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
@@ -55,6 +56,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -63,7 +65,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         encoder_hidden_states: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         position_ids: torch.LongTensor | None = None,
         source_places: torch.LongTensor | None = None,
@@ -74,23 +76,21 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
 
         `source_places` are the encoder's, where the position encoding counts in the text.
         """
-        if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(
-                DynamicCache(config=self.config), DynamicCache(config=self.config)
-            )
+        if use_cache and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         inputs_embeds, places = embed_tokens(
-            self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
+            self, input_ids, inputs_embeds, attention_mask, position_ids, cache
         )
-        cache = getattr(past_key_values, "self_attention_cache", past_key_values)
+        seen = getattr(cache, "self_attention_cache", cache)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(inputs_embeds, attention_mask, cache)
+            mask = mark_sequences(inputs_embeds, attention_mask, seen)
         else:
             # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
                 inputs_embeds=inputs_embeds,
                 attention_mask=attention_mask,
-                past_key_values=cache,
+                cache=seen,
                 allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
         # [B, 1, T, S] bool, True = may attend; floats for "eager"; None where all may
@@ -112,7 +112,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             places = self.positions.place_steps(places.expand(len(inputs_embeds), -1), source_places)
             memory_bias = self.positions.memory_bias(places, source_places)  # [B, H, T, S] or None
             memory_bias = None if memory_bias is None else memory_bias.to(inputs_embeds.dtype)
-        placed = place_tokens(self, inputs_embeds, places, attention_mask, past_key_values)
+        placed = place_tokens(self, inputs_embeds, places, attention_mask, cache)
         hidden_states, all_states = placed.hidden_states, placed.all_states
         for layer in self.layers:
             hidden_states = layer(
@@ -123,13 +123,13 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
                 memory_bias,
                 attention_mask=mask,
                 memory_mask=memory_mask,
-                past_key_values=past_key_values,
+                cache=cache,
                 rotation=placed.rotation,
                 **kwargs,
             )
             all_states = None  # the layers above keep keys and values
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
+            last_hidden_state=self.final_norm(hidden_states), cache=cache
         )
 
 
@@ -142,6 +142,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         self.decoder = AttnSeq2SeqDecoder(config)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -150,7 +151,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: tuple | BaseModelOutput | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         decoder_position_ids: torch.LongTensor | None = None,
@@ -165,7 +166,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             decoder_input_ids: [B, T] target ids, beginning with the start token; after those in the cache.
             decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
             encoder_outputs: the encoder's output, so that it is not computed again.
-            past_key_values: keys and values of earlier steps.
+            cache: keys and values of earlier steps.
             inputs_embeds: [B, S, D] instead of input_ids.
             decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
             decoder_position_ids: [B, T]; counted from decoder_attention_mask, or from 0, where not given.
@@ -182,7 +183,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
             encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             position_ids=decoder_position_ids,
             source_places=encoder_outputs.get("source_places"),
@@ -214,6 +215,7 @@ class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedMode
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -222,7 +224,7 @@ class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedMode
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: tuple | BaseModelOutput | None = None,
-        past_key_values: Cache | None = None,
+        cache: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
@@ -252,7 +254,7 @@ class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedMode
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,

@@ -5,6 +5,7 @@ from torch import nn
 from transformers import GenerationMixin
 from transformers.modeling_outputs import Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 
 from .configuration_recurrent import RecurrentConfig
 from .encoder_decoder import EncoderDecoder, LMHeadMixin
@@ -21,6 +22,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
         self.decoder = RecurrentDecoder(config)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -29,7 +31,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: tuple | RecurrentEncoderOutput | None = None,
-        past_key_values: RecurrentState | None = None,
+        cache: RecurrentState | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
@@ -43,7 +45,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
             decoder_input_ids: [B, T] target ids, the start token first; after those that the state has read.
             decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
             encoder_outputs: the encoder's output, so that it is not computed again.
-            past_key_values: the state after earlier steps, as those returned it.
+            cache: the state after earlier steps, as those returned it.
             inputs_embeds: [B, S, E] instead of input_ids.
             decoder_inputs_embeds: [B, T, E] instead of decoder_input_ids.
             use_cache: whether the state is returned for the next step.
@@ -60,7 +62,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
             attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
             encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             **kwargs,
@@ -97,6 +99,7 @@ class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, G
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -105,7 +108,7 @@ class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, G
         decoder_input_ids: torch.LongTensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
         encoder_outputs: tuple | RecurrentEncoderOutput | None = None,
-        past_key_values: RecurrentState | None = None,
+        cache: RecurrentState | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.LongTensor | None = None,
@@ -134,7 +137,7 @@ class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, G
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         source = {"input_ids": input_ids, "attention_mask": attention_mask, "inputs_embeds": inputs_embeds}
         target = {"decoder_input_ids": decoder_input_ids, "decoder_attention_mask": decoder_attention_mask}
-        known = {"encoder_outputs": encoder_outputs, "past_key_values": past_key_values, **kwargs}
+        known = {"encoder_outputs": encoder_outputs, "cache": cache, **kwargs}
         if teacher_forcing_ratio == 1:
             known.update(decoder_inputs_embeds=decoder_inputs_embeds, use_cache=use_cache)
             outputs = self.model(**source, **target, **known)
@@ -150,7 +153,7 @@ class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, G
         decoder_input_ids=None,
         decoder_attention_mask=None,
         encoder_outputs=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         **kwargs,
     ) -> Seq2SeqModelOutput:
@@ -172,7 +175,7 @@ class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, G
                 decoder_input_ids=token,
                 decoder_attention_mask=read,
                 encoder_outputs=memory,
-                past_key_values=steps[-1].past_key_values if steps else past_key_values,
+                cache=steps[-1].cache if steps else cache,
                 use_cache=True,
                 **kwargs,
             )

@@ -8,6 +8,7 @@ from torch import nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple
+from transformers.utils.deprecation import deprecate_kwarg
 
 from .configuration_recurrent import RecurrentConfig
 from .encoder_decoder import ResizeBothTablesMixin
@@ -61,7 +62,7 @@ class RecurrentPreTrainedModel(ResizeBothTablesMixin, BaseRecurrentPreTrainedMod
     config: RecurrentConfig
     config_class = RecurrentConfig
     base_model_prefix = "model"
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["cache"]
     _is_stateful = True  # a state cannot go back to an earlier token
 
     @classmethod
@@ -102,6 +103,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
             self.readout = nn.Linear(config.hidden_size + config.memory_size, config.hidden_size, bias=False)
         self.post_init()
 
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     @can_return_tuple
     def forward(
         self,
@@ -109,7 +111,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         encoder_outputs: RecurrentEncoderOutput | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: RecurrentState | None = None,
+        cache: RecurrentState | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         output_attentions: bool | None = None,
@@ -122,10 +124,10 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         if attention_mask is not None:
             attention_mask = attention_mask[:, -length:]
         memory = encoder_outputs.last_hidden_state
-        state = self.begin(encoder_outputs) if past_key_values is None else past_key_values
+        state = self.begin(encoder_outputs) if cache is None else cache
         if not isinstance(state, RecurrentState):
             raise TypeError(
-                f"past_key_values is a {type(state).__name__}; a recurrent decoder carries a RecurrentState: "
+                f"cache is a {type(state).__name__}; a recurrent decoder carries a RecurrentState: "
                 "give None at the first step, and later what the step before returned."
             )
         are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
@@ -145,7 +147,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         carried = RecurrentState(parts, state.projected, state.length + length)
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=states,
-            past_key_values=carried if wanted(self, "use_cache", use_cache) else None,
+            cache=carried if wanted(self, "use_cache", use_cache) else None,
             hidden_states=(inputs_embeds, *layers[:-1], states) if are_wanted else None,
             cross_attentions=maps if wanted(self, "output_attentions", output_attentions) else None,
         )

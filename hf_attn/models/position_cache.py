@@ -33,7 +33,7 @@ class PositionedInputs(NamedTuple):
 
 
 def place_tokens(
-    stack, embeddings: torch.Tensor, position_ids: torch.Tensor, attention_mask, past_key_values: Cache | None
+    stack, embeddings: torch.Tensor, position_ids: torch.Tensor, attention_mask, cache: Cache | None
 ) -> PositionedInputs:
     """Let a stack's position module do all that it does to new tokens, [B, T, D] at [B or 1, T]; drop out.
 
@@ -42,7 +42,7 @@ def place_tokens(
     been made before.
     """
     positions = stack.positions
-    cache = getattr(past_key_values, "self_attention_cache", past_key_values)
+    cache = getattr(cache, "self_attention_cache", cache)
     rate = stack.config.dropout if stack.training else 0.0
 
     def drop(states: torch.Tensor) -> torch.Tensor:

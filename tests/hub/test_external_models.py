@@ -176,7 +176,7 @@ WITHOUT_MAPS = {
     "MambaForCausalLM gives no attention maps: it has no attention": lambda: MambaForCausalLM(
         MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, state_size=4)
     ),
-    "gives no past_key_values, .*write with model.generate": lambda: XLMWithLMHeadModel(
+    "gives no cache, .*write with model.generate": lambda: XLMWithLMHeadModel(
         XLMConfig(vocab_size=40, emb_dim=16, n_layers=1, n_heads=2, mask_index=3, bos_index=0)
     ),
 }

@@ -76,8 +76,8 @@ def test_later_keys_that_outweigh_all_before_change_nothing_that_performer_read(
         changed = model(torch.cat((ids[:, :20], others[:, 20:]), dim=1)).logits
         cache, steps = None, []
         for token in ids.split(1, dim=1):
-            step = model(token, past_key_values=cache, use_cache=True)
-            cache = step.past_key_values
+            step = model(token, cache=cache, use_cache=True)
+            cache = step.cache
             steps.append(step.logits)
     assert_close(changed[:, :20], whole[:, :20], 1e-4)
     assert_close(torch.cat(steps, dim=1), whole, 1e-3)

@@ -89,7 +89,7 @@ def test_an_assistant_is_refused_as_a_state_cannot_go_back():
     model = build_recurrent()
     assert model._is_stateful
     assert not model._supports_default_dynamic_cache()
-    assert not hasattr(model(random_ids(1, 4), use_cache=True).past_key_values, "crop")
+    assert not hasattr(model(random_ids(1, 4), use_cache=True).cache, "crop")
     with pytest.raises(ValueError, match="stateful"):
         model.generate(random_ids(1, 4), assistant_model=build_recurrent(), max_new_tokens=4)
 
@@ -153,8 +153,8 @@ def test_a_call_that_cannot_be_answered_says_why():
     for sentence, inputs in refused.items():
         with pytest.raises(ValueError, match=sentence):
             model(**inputs)
-    with pytest.raises(TypeError, match="past_key_values is a DynamicCache; a recurrent decoder carries"):
-        model(encoder_outputs=memory, decoder_input_ids=ids, past_key_values=DynamicCache())
+    with pytest.raises(TypeError, match="cache is a DynamicCache; a recurrent decoder carries"):
+        model(encoder_outputs=memory, decoder_input_ids=ids, cache=DynamicCache())
     with pytest.raises(ValueError, match="does not support activation checkpointing"):
         model.activation_checkpointing_enable()
 

@@ -135,13 +135,13 @@ def test_an_exported_step_writes_on_from_the_state_that_it_gave(settings):
     encoded = model.get_encoder()(ids, attention_mask=mask)
     token = torch.full((3, 1), START)
     begun = model(encoder_outputs=encoded, attention_mask=mask, decoder_input_ids=token, use_cache=True)
-    state, token = begun.past_key_values, begun.logits.argmax(-1)
+    state, token = begun.cache, begun.logits.argmax(-1)
     given = {"encoder_outputs": encoded, "attention_mask": mask, "use_cache": True}
-    step = torch.export.export(model, (), {**given, "decoder_input_ids": token, "past_key_values": state})
+    step = torch.export.export(model, (), {**given, "decoder_input_ids": token, "cache": state})
     step, written = step.module(), [token]
     for _ in range(5):
-        output = step(**given, decoder_input_ids=token, past_key_values=state)
-        state, token = output.past_key_values, output.logits.argmax(-1)
+        output = step(**given, decoder_input_ids=token, cache=state)
+        state, token = output.cache, output.logits.argmax(-1)
         written.append(token)
     assert state.get_seq_length() == 6
     assert torch.equal(torch.cat(written, dim=1), written_by_hand(model, ids, 6, mask))

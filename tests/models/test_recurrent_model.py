@@ -182,13 +182,12 @@ def test_step_by_step_through_the_state_equals_one_pass(settings):
 def test_a_state_is_not_changed_by_the_step_that_reads_it():
     model = build_recurrent()
     encoded, token = model.get_encoder()(random_ids(2, 6)), random_ids(2, 1)
-    first = model(encoder_outputs=encoded, decoder_input_ids=token, use_cache=True).past_key_values
+    first = model(encoder_outputs=encoded, decoder_input_ids=token, use_cache=True).cache
     again = [
-        model(encoder_outputs=encoded, decoder_input_ids=token, past_key_values=first, use_cache=True)
-        for _ in range(2)
+        model(encoder_outputs=encoded, decoder_input_ids=token, cache=first, use_cache=True) for _ in range(2)
     ]
     assert torch.equal(again[0].logits, again[1].logits)
-    assert (first.get_seq_length(), again[0].past_key_values.get_seq_length()) == (1, 2)
+    assert (first.get_seq_length(), again[0].cache.get_seq_length()) == (1, 2)
 
 
 def test_reordering_a_state_lets_each_row_go_on_from_another():

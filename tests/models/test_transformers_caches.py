@@ -1,12 +1,14 @@
 """What transformers does with a cache it may do with ours: it has a layer for each layer, and no more."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.cache_utils import QuantizedLayer
 
+from hf_attn import load_checkpoint
 from tests.models.test_efficient_attention import CAUSAL, SMALL
 from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
 from tests.support.position_checks import ALL, build
@@ -26,16 +28,16 @@ def build_kind(family: str, settings: dict):
 
 def go_on(model, ids, cache, mask=None):
     """Logits of what comes after a cache, [B, T, V]."""
-    return model(ids, past_key_values=cache, attention_mask=mask, use_cache=True).logits
+    return model(ids, cache=cache, attention_mask=mask, use_cache=True).logits
 
 
 @every_kind
 def test_a_cache_has_a_layer_for_each_layer_of_the_model(settings):
     ids = random_ids(2, 6)
     decoder, seq2seq = build_kind("decoder", settings), build_kind("encoder-decoder", settings)
-    cache = decoder(ids, use_cache=True).past_key_values
+    cache = decoder(ids, use_cache=True).cache
     assert len(cache) == decoder.config.num_hidden_layers
-    cache = seq2seq(ids, decoder_input_ids=ids, use_cache=True).past_key_values
+    cache = seq2seq(ids, decoder_input_ids=ids, use_cache=True).cache
     assert (
         len(cache.self_attention_cache) == len(cache.cross_attention_cache) == seq2seq.config.decoder_layers
     )
@@ -47,7 +49,7 @@ def test_a_cache_has_a_layer_for_each_layer_of_the_model(settings):
 @every_kind
 def test_a_cropped_cache_goes_on_as_if_what_is_gone_had_never_been_read(settings):
     model, ids = build_kind("decoder", settings), random_ids(2, 9)
-    cache = model(torch.cat((ids[:, :6], random_ids(2, 2, seed=3)), dim=1), use_cache=True).past_key_values
+    cache = model(torch.cat((ids[:, :6], random_ids(2, 2, seed=3)), dim=1), use_cache=True).cache
     cache.crop(-2)
     assert_close(go_on(model, ids[:, 6:], cache), model(ids, use_cache=False).logits[:, 6:])
 
@@ -58,7 +60,7 @@ def test_rows_of_a_cache_are_chosen_repeated_and_reordered_with_what_they_read(s
     model, rows = build_kind("decoder", settings), random_rows(6, 4, 5, seed=2)
     ids, mask = pad(rows, "left")
     token, order = random_ids(3, 1, seed=4), torch.tensor([2, 0, 0])
-    cache = model(ids, attention_mask=mask, use_cache=True).past_key_values
+    cache = model(ids, attention_mask=mask, use_cache=True).cache
     repeated = copy.deepcopy(cache)
     cache.reorder_cache(order)
     seen = torch.cat((mask[order], torch.ones(3, 1)), dim=1)
@@ -84,9 +86,9 @@ def test_a_second_turn_may_be_padded_on_the_left(settings, is_static):
             if is_static
             else DynamicCache(config=model.config)
         )
-        model(first, past_key_values=cache)
+        model(first, cache=cache)
         wide = torch.nn.functional.pad(seen, (0, 3)) if is_static else seen
-        given = {"past_key_values": cache, "attention_mask": wide, "position_ids": told}
+        given = {"cache": cache, "attention_mask": wide, "position_ids": told}
         assert_close(model(ids, **given).logits[mask.bool()], expected[mask.bool()])
 
 
@@ -160,7 +162,7 @@ def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(sett
     for place in range(5, 9):
         given = model.prepare_inputs_for_generation(
             ids[:, place : place + 1],
-            past_key_values=cache,
+            cache=cache,
             attention_mask=torch.ones(2, place + 1, dtype=torch.long),
             position_ids=torch.full((2, 1), place),
             use_cache=True,
@@ -178,7 +180,7 @@ def test_so_is_a_compiled_step_of_an_encoder_decoder(settings):
     expected = model(encoder_outputs=encoded, decoder_input_ids=ids, use_cache=False).logits
     config = model.config.get_text_config(decoder=True)
     cache = EncoderDecoderCache(*(StaticCache(config=config, max_cache_len=size) for size in (12, 7)))
-    given = {"encoder_outputs": encoded, "past_key_values": cache, "use_cache": True}
+    given = {"encoder_outputs": encoded, "cache": cache, "use_cache": True}
     model(decoder_input_ids=ids[:, :5], **given)
     torch.compiler.reset()
     step = torch.compile(model, backend=count_graphs(graphs), fullgraph=True)
@@ -198,10 +200,24 @@ def test_an_encoder_decoder_goes_on_from_a_static_cache_behind_padding(position_
         StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=9) for _ in range(2)
     ]
     cache, source = EncoderDecoderCache(*caches), random_ids(2, 9, seed=1)
-    given = {"input_ids": source, "past_key_values": cache, "use_cache": True}
+    given = {"input_ids": source, "cache": cache, "use_cache": True}
     pieces = [
         model(decoder_input_ids=ids[:, at], decoder_attention_mask=mask[:, : at.stop], **given).logits
         for at in (slice(0, 5), slice(5, 6), slice(6, 7))
     ]
     whole = model(source, decoder_input_ids=ids, decoder_attention_mask=mask, use_cache=False).logits
     assert_close(torch.cat(pieces, dim=1)[mask.bool()], whole[mask.bool()])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("card", ["attn-sentences", "attn-copy", "bahdanau-reverse"])
+def test_the_name_that_caches_had_before_is_read_as_well_and_told(card):
+    model, ids = load_checkpoint(f"model_cards/{card}").model, random_ids(1, 5)
+    if model.config.is_encoder_decoder:
+        model = partial(model, ids)
+    step = "decoder_input_ids" if isinstance(model, partial) else "input_ids"
+    first, second = (model(**{step: ids[:, :3]}, use_cache=True).cache for _ in range(2))
+    with pytest.warns(FutureWarning, match="`past_key_values` is deprecated.*Use `cache` instead"):
+        told = model(**{step: ids[:, 3:]}, past_key_values=first).logits
+    assert_close(told, model(**{step: ids[:, 3:]}, cache=second).logits, 0)
+    assert_different(told, model(**{step: ids[:, 3:]}).logits)

@@ -201,10 +201,10 @@ def check_cached_equals_uncached(model, target_side: str | None = None, chunks=(
             attention_mask=source_mask,
             decoder_input_ids=read[:, done : done + size],
             decoder_attention_mask=None if mask is None else mask[:, : done + size],
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
-        cache, done = step.past_key_values, done + size
+        cache, done = step.cache, done + size
         pieces.append(step.logits)
     shown = torch.ones_like(read).bool() if mask is None else mask.bool()
     assert_close(torch.cat(pieces, dim=1)[shown], whole[shown])

@@ -65,16 +65,16 @@ def check_cached_equals_uncached(model, side: str | None = None, chunks=(1,) * 7
     """Chunk by chunk through the cache gives the logits of one pass; `side` is where a row is padded."""
     ids, mask = pad(random_rows(sum(chunks), sum(chunks) - (3 if side else 0), seed=9), side or "left")
     whole = model(ids, attention_mask=mask if side else None, use_cache=False)
-    assert whole.past_key_values is None
+    assert whole.cache is None
     cache, pieces, done = None, [], 0
     for size in chunks:
         step = model(
             ids[:, done : done + size],
             attention_mask=mask[:, : done + size] if side else None,
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
-        cache, done = step.past_key_values, done + size
+        cache, done = step.cache, done + size
         pieces.append(step.logits)
     assert_close(torch.cat(pieces, dim=1)[mask.bool()], whole.logits[mask.bool()])
 
