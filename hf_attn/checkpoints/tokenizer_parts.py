@@ -156,8 +156,10 @@ def _named(name: object) -> Iterator[None]:
     """Put the name of the file before what is wrong, and whatever is malformed into a sentence."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, IndexError) as error:
-        why = error if type(error) is ValueError else f"cannot be read ({type(error).__name__}: {error})"
+    except KeyError as error:
+        raise ValueError(f"{name} lacks {shorten(error)}. {REMEDY}") from error
+    except (ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
+        why = error if type(error) is ValueError else "has a part of another kind than tokenizers write there"
         raise ValueError(f"{name} {shorten(why)}. {REMEDY}") from error
 
 

@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 
 from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.experiments.base import start_training
-from hf_attn.models.config_checks import check_choice
+from hf_attn.models.config_checks import check_choice, check_number
 from hf_attn.models.position_base import Stretched
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 from hf_attn.tasks.synthetic.addition import Addition
-from hf_attn.tasks.synthetic.copying import Copying, SymbolSequences
+from hf_attn.tasks.synthetic.copying import LONGEST, Copying, SymbolSequences
 from hf_attn.tasks.synthetic.reversing import Reversing
 
 CANNOT = "cannot"  # what stands for an accuracy where a model refuses so long a sequence
@@ -84,6 +84,8 @@ class LengthTest:
         check_choice("task", self.task, LEARNED)
         if not self.tested:
             raise ValueError("tested is empty: give at least one size.")
+        for size in self.tested:
+            check_number("tested", size, 1, LONGEST)
 
     @property
     def beyond(self) -> tuple[int, ...]:

@@ -13,9 +13,11 @@ import torch
 
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, points_of
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import ClassTask, SpacedTask, WorkedExample
 from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.synthetic.copying import LONGEST
 from hf_attn.utils.text import quote
 from hf_attn.viz.draw_chart import Chart
 
@@ -37,7 +39,7 @@ class Order(ClassTask, SpacedTask):
         length: symbols of every sequence.
     """
 
-    length: int = 12
+    length: int = bounded(12, 2, LONGEST)
 
     name = "order"
     title = "Order"

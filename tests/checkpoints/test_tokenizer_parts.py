@@ -1,6 +1,7 @@
 """A tokenizer from anywhere is opened if its parts are known; what fills memory or never ends is refused."""
 
 import json
+import re
 import time
 
 import pytest
@@ -200,3 +201,16 @@ def test_tokens_beside_the_tokenizer_are_few_and_short(tmp_path):
     (tmp_path / "special_tokens_map.json").write_text(json.dumps({"pad_token": "x" * 1_001}))
     with pytest.raises(ValueError, match=r"special_tokens_map\.json has pad_token with 1,001 characters"):
         open_tokenizer(tmp_path, AutoTokenizer)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"added_tokens": [{"id": 0}]}, "tokenizer.json lacks 'content'. "),
+        ({"model": []}, "tokenizer.json has a part of another kind than tokenizers write there. "),
+        ({"added_tokens": 1}, "tokenizer.json has a part of another kind than tokenizers write there. "),
+    ],
+)
+def test_what_is_malformed_is_told_without_python_s_words(wrong, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        check_tokenizer("tokenizer.json", {**json.loads(bert().to_str()), **wrong})

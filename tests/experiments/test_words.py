@@ -115,6 +115,12 @@ def test_sentences_of_different_words_are_refused(one, other, words):
         compare_word_orders(one.split(), other.split())
 
 
+@pytest.mark.parametrize("length", [-1, 0, 1, "6"])
+def test_a_length_that_has_no_place_for_both_letters_is_refused(length):
+    with pytest.raises(ValueError, match=rf"length='?{length}'? must be a whole number from 2 to 1,000"):
+        next(learn_word_order(WordOrderSizes(length), 0))
+
+
 def test_models_learn_which_came_first_one_after_the_other():
     sizes = WordOrderSizes(length=6, steps=20, examples=200)
     moments = list(learn_word_order(sizes, 0))
