@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hf_attn.models.positions import POSITION_TYPES
@@ -12,6 +13,7 @@ from hf_attn.tasks.options import SizeChoice
 from ..ui import formatting, notices
 
 LARGEST_SEED = 2**31 - 1
+BETWEEN_THOUSANDS = re.compile(r"(?<=\d)\s(?=\d{3}(?!\d))")
 LONGEST_QUOTE = 20  # characters of what was typed, in the sentence that refuses it
 CANNOT_START = notices.note("Nothing can start until the marked settings are corrected.")
 NO_SIZE = SizeChoice(None, "Longest", (), None)
@@ -59,14 +61,14 @@ def read_number(
 ) -> float:
     """Read a number that a visitor typed, in the digits of any script; an int where it is to be `whole`.
 
-    Narrow spaces between digits are left out.
+    Spaces between groups of three digits, as the app itself writes them, are left out.
 
     Raises:
         FieldError: it is no number from `low` to `high`; the sentence says what is, with the `example`.
     """
     typed = "" if text is None else str(text).strip()
     try:
-        number = float(typed.replace(formatting.NARROW, ""))
+        number = float(BETWEEN_THOUSANDS.sub("", typed))
     except ValueError:
         number = math.nan
     if low <= number <= high and not (whole and number % 1):

@@ -141,8 +141,9 @@ const notice = (root, trigger) => {
   );
   box.append(...answers);
   root.append(box);
-  return (text, { wrong = false, hides = false, accepts = "" } = {}) => {
+  return (text, { wrong = false, hides = false, accepts = "", stays = false } = {}) => {
     box.hidden = !text && !hides;
+    box.classList.toggle("hf-stays", stays);
     answers[0].textContent = accepts;
     for (const one of answers) one.hidden = !accepts;
     box.classList.toggle("hf-error", wrong);
@@ -186,7 +187,7 @@ const watchServer = say => {
     missed = id ? 0 : missed + 1;
     isAway ||= Boolean(known) && (missed >= MOST_MISSED || Date.now() - last > SLEPT_MS);
     last = Date.now();
-    if (isAway && !id) say(GONE, { wrong: true });
+    if (isAway && !id) say(GONE, { wrong: true, stays: true });
     const isDue = Boolean(id) && (isAway || id !== known) && last - Number(store.read(LOADED)) > AGAIN_MS;
     if (!isDue) {
       setTimeout(look, LOOK_MS);

@@ -18,6 +18,7 @@ from gradio.components.api_component import Api  # noqa: E402
 from gradio.state_holder import SessionState  # noqa: E402
 
 from demos import build_app  # noqa: E402
+from demos.core.fields import FieldError, read_number  # noqa: E402
 from demos.server import input_guard  # noqa: E402
 from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
 from demos.ui import formatting, notices  # noqa: E402
@@ -259,6 +260,17 @@ def test_numbers_are_read_in_any_digits(app, text):
     outputs = {out.elem_id: value_of(sent) for out, sent in send(app, reader, {field: text}).items()}
     assert not outputs["positions-error-length"]
     assert json.loads(outputs["positions-board"])["pictures"][0]["rows"] == list(range(7))
+
+
+@pytest.mark.parametrize("space", [" ", "\u00a0", formatting.NARROW])
+def test_thousands_are_read_with_the_spaces_that_people_put_between_them(space):
+    def read(typed):
+        return read_number("steps", typed, 1, 10**7, whole=True, example=5)
+
+    assert (read(f"1{space}000"), read(f"2{space}000{space}000")) == (1000, 2_000_000)
+    for typed in (f"1{space}2", f"10{space}00", f"1{space}0000"):
+        with pytest.raises(FieldError, match="is not a number"):
+            read(typed)
 
 
 def test_what_a_sentence_quotes_neither_turns_it_round_nor_becomes_markup_nor_fills_the_page():

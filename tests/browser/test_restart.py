@@ -34,8 +34,11 @@ def test_a_page_whose_server_was_started_anew_says_so_and_keeps_settings_and_dra
             page.get_by_role("button", name="Copy link").click()
             page.wait_for_url("**?view=*")
             set_training(page, Seed="8")  # since the link
+            page.evaluate("scrollTo(0, document.body.scrollHeight)")
             server.kill()
-            expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+            expect(
+                page.get_by_role("alert").filter(has_text="The server does not answer")
+            ).to_be_in_viewport()
         with running(command, cwd=root):
             told = page.get_by_role("status").filter(has_text="The server was started anew")
             expect(told).to_be_visible()
