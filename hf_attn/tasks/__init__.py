@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 from hf_attn.tasks.base import Task, Verdict, options_of
@@ -84,22 +85,41 @@ def load_task_file(path: str | Path) -> type[Task]:
     task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
     explain_methods(task, path)
-    _check_answers(task, path)
+    _check_returned(task, path)
     return task
 
 
-def _check_answers(task: type[Task], path: Path) -> None:
-    """Let `answer` refuse what is no text, where it returns that."""
-    answer = task.answer
+def _is_alignment(given: object) -> bool:
+    """Whether this is None or [T][S] of 0, 1 and 2."""
+    if given is None:
+        return True
+    if not isinstance(given, list | tuple) or not all(isinstance(row, list | tuple) for row in given):
+        return False
+    return len({len(row) for row in given}) <= 1 and all(mark in (0, 1, 2) for row in given for mark in row)
 
-    @functools.wraps(answer)
-    def checked(self: Task, source: str) -> str | None:
-        given = answer(self, source)
-        if given is not None and not isinstance(given, str):
-            raise OwnCodeError(f"{path}: answer must return a text or None, not {quote(given)}.")
+
+RETURNED: dict[str, tuple[Callable[[object], bool], str]] = {
+    "answer": (lambda given: given is None or isinstance(given, str), "a text or None"),
+    "size_of": (lambda given: isinstance(given, int), "a whole number"),
+    "alignment": (_is_alignment, "None, or a list of equally long lists of 0, 1 and 2"),
+}
+
+
+def _check_returned(task: type[Task], path: Path) -> None:
+    """Let methods refuse what is nothing of the kind that they are to return."""
+    for name, (is_right, kind) in RETURNED.items():
+        setattr(task, name, _checked(getattr(task, name), is_right, f"{path}: {name} must return {kind}"))
+
+
+def _checked(method: Callable, is_right: Callable[[object], bool], rule: str) -> Callable:
+    @functools.wraps(method)
+    def checked(*arguments, **named):
+        given = method(*arguments, **named)
+        if not is_right(given):
+            raise OwnCodeError(f"{rule}, not {quote(given)}.")
         return given
 
-    task.answer = checked  # type: ignore[method-assign]
+    return checked
 
 
 def _check_whole(task: type[Task], path: Path) -> None:

@@ -215,11 +215,31 @@ def test_what_a_file_refuses_stays_a_refusal(here, line):
         load_task_file("my_task.py")().answer("cab")
 
 
-def test_an_answer_that_is_no_text_is_named(here):
-    old = re.search(r"def answer\(.*\n", EXAMPLE)[0]
-    (here / "my_task.py").write_text(EXAMPLE.replace(old, f"{old}        return 5\n"), encoding="utf-8")
-    with pytest.raises(OwnCodeError, match=r"^my_task\.py: answer must return a text or None, not 5\.$"):
-        load_task_file("my_task.py")().verify("cab", "bac")
+@pytest.mark.parametrize(
+    ("method", "returned", "kind", "ask"),
+    [
+        ("answer", "5", "a text or None", lambda task: task.verify("cab", "bac")),
+        ("size_of", "'three'", "a whole number", lambda task: task.size_of("cab")),
+        ("size_of", "None", "a whole number", lambda task: task.size_of("cab")),
+        *(
+            (
+                "alignment",
+                wrong,
+                "None, or a list of equally long lists of 0, 1 and 2",
+                lambda task: task.alignment("cab", "bac"),
+            )
+            for wrong in ("5", "[1]", "[[1], [0, 1]]", "[['x']]", "[[3]]", "{}")
+        ),
+    ],
+)
+def test_what_a_method_returns_is_named_where_it_is_nothing_of_the_kind(here, method, returned, kind, ask):
+    old = re.search(rf"def {method}\(.*\n", EXAMPLE)[0]
+    (here / "my_task.py").write_text(
+        EXAMPLE.replace(old, f"{old}        return {returned}\n"), encoding="utf-8"
+    )
+    said = re.escape(f"my_task.py: {method} must return {kind}, not {returned}.")
+    with pytest.raises(OwnCodeError, match=f"^{said}$"):
+        ask(load_task_file("my_task.py")())
 
 
 def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):
