@@ -201,16 +201,16 @@ const watchServer = say => {
 
 /** Keep what boards show for the page that is loaded next in this tab; give what the page before kept. */
 const passDrawings = () => {
-  const before = JSON.parse(store.read(DRAWN)) || {};
+  const passed = { drawn: JSON.parse(store.read(DRAWN)) || {} }; // empty once boards have it: a page may go before
   store.write(DRAWN, "{}");
   addEventListener("pagehide", () => {
     const { "link-board": _, ...values } = mountedBoards.values();
     // a board that follows a job was given only what changed last
     const whole = Object.entries(values).filter(([, value]) => !["running", "paused"].includes(value?.status));
-    const text = JSON.stringify(Object.fromEntries(whole));
+    const text = JSON.stringify({ ...passed.drawn, ...Object.fromEntries(whole) });
     if (text.length <= MOST_DRAWN) store.write(DRAWN, text);
   });
-  return before;
+  return passed;
 };
 
 /** Say beside each locked field that the link has set it; fields may come and go. */
@@ -249,7 +249,7 @@ const link_board = (element, trigger) => {
   const link = linkPanel(root, ask, forget);
   const say = notice(root, trigger);
   watchServer(say);
-  const drawn = passDrawings();
+  const passed = passDrawings();
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
     link.shut();
@@ -289,7 +289,8 @@ const link_board = (element, trigger) => {
     hideAnswers(Boolean(hidden));
     // what came with this message is drawn first
     setTimeout(() => mountedBoards.restore(boards), 0);
-    if (isLost) setTimeout(() => mountedBoards.keep(drawn), 0);
+    if (isLost) setTimeout(mountedBoards.keep, 0, passed.drawn);
+    passed.drawn = {};
     say(said, { hides: hidden });
     if (trains) trigger("open_link", {});
   };

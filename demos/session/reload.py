@@ -3,8 +3,9 @@
 Its tab is open again, its fields hold what they held, and a run that was under way goes on.
 
 Each page gets a key that nobody can guess. When it is left, the browser puts the key into the tab's own
-`sessionStorage`; the page that is loaded next in that tab takes it out again. So a copy of the tab, which
-copies that store, finds no key in it while the first is open. Nothing is written to disk.
+`sessionStorage`; the page that is loaded next in that tab takes it out again, and puts it back where it is
+left before it has a key of its own. So a copy of the tab, which copies that store, finds no key in it while
+the first is open. Nothing is written to disk.
 
 Where the server was started anew, or the page was away for too long, no session waits. Then the page has what
 it kept itself: what its fields held, from here, and what its boards showed, from link_board.js.
@@ -41,21 +42,29 @@ LONGEST_HELD = 200_000  # characters of what all fields hold; more is not kept
 HOLD = "(...values) => { window.hfAttnHeld = values; return []; }"
 TAKE = f"""(_, key) => {{
     try {{
-        const left = JSON.parse(sessionStorage.getItem("{STORE}"));
+        window.hfAttnLeft = sessionStorage.getItem("{STORE}");
         sessionStorage.removeItem("{STORE}");
+        addEventListener("pagehide", () => {{
+            if (window.hfAttnLeft) sessionStorage.setItem("{STORE}", window.hfAttnLeft);
+        }});
+        const left = JSON.parse(window.hfAttnLeft);
         const linked = new URLSearchParams(location.search).has("view");
         const past = Boolean(left?.past) && left.address === location.search;
         return [null, JSON.stringify({{ ...left, linked, past }})];
     }} catch {{ return [null, ""]; }}
 }}"""
-LEAVE = f"""key => addEventListener("pagehide", () => {{
-    const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
-    const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
-    const all = window.hfAttnHeld || [];
-    const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
-    const left = JSON.stringify({{ key, tab, held, past: window.hfAttnIsPast, address: location.search }});
-    try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
-}})"""
+LEAVE = f"""key => {{
+    window.hfAttnLeft = null;
+    addEventListener("pagehide", () => {{
+        const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
+        const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
+        const all = window.hfAttnHeld || [];
+        const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
+        const past = window.hfAttnIsPast;
+        const left = JSON.stringify({{ key, tab, held, past, address: location.search }});
+        try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
+    }});
+}}"""
 
 
 class SessionStore:

@@ -196,7 +196,7 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
     ValueError for a name that no folder can have.
     """
     target = Path(target)
-    _refuse_impossible(target)
+    check_name(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     with _make_partial(target.parent, is_folder=True) as partial:
@@ -214,7 +214,8 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
         _flush(target.parent)
 
 
-def _refuse_impossible(path: Path) -> None:
+def check_name(path: Path) -> None:
+    """Refuse what no folder can be called; ValueError."""
     try:
         possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

@@ -128,7 +128,7 @@ def test_classes_that_do_not_fit_are_refused(classifier, changes, words):
             "code of its own",
         ),
         ("tokenizer_config.json", {"pad_token": "</s>"}, "pad_token_id=2, but config.json has 0"),
-        ("tokenizer.json", {"model": {"type": "WordLevel"}}, "cannot be read"),
+        ("tokenizer.json", {"model": {"type": "WordLevel"}}, "lacks 'vocab'"),
         ("training.json", {"curve": "steep"}, "curve=steep, which is no list of"),
         ("training.json", {"results": [1]}, "results"),
         (

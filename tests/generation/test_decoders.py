@@ -198,7 +198,7 @@ def test_another_forward_anywhere_is_left_to_the_model(place):
 def test_an_adapter_is_not_passed_over():
     peft = pytest.importorskip("peft")
     model = build("seq2seq")
-    model.add_adapter(peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False))
+    peft.inject_adapter_in_model(peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False), model)
     assert not can_serve(model)
 
 

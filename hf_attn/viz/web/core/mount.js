@@ -8,13 +8,16 @@
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    boards.values()         what each board was given: {id: value}
-   boards.keep(values)     lets boards of the same ids show these, whatever comes, until the reader does something
+   boards.keep(values)     lets boards of the same ids show these, whatever comes, until the reader does something;
+                           a board that the page builds only then shows it where it would be empty
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
 import { keepValue } from "./kept.js";
 
 const mounted = new Map(); // id → {name, board, element, draw, filled, value, show, isKept}
 const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
+const held = new Map(); // id → what a board that is not built yet is to show
+let hasActed = false; // whether the reader has done something since
 
 let hide = (_name, value) => value;
 const setVeil = veil => {
@@ -41,6 +44,21 @@ const settle = id => {
     });
   } catch (error) {
     console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
+  }
+};
+
+/** Show what was kept for a board. */
+const goOn = id => {
+  const one = mounted.get(id);
+  if (!one || !held.has(id)) return;
+  const value = held.get(id);
+  held.delete(id);
+  if (hasActed && one.filled) return;
+  try {
+    one.show(value);
+    one.isKept = !hasActed;
+  } catch (error) {
+    console.warn(`What ${id} showed is not what it shows now:`, error); // of another version of the app
   }
 };
 
@@ -73,6 +91,7 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   mounted.set(id, one);
   watch("value", take);
   take();
+  goOn(id);
 };
 
 const boards = {
@@ -87,22 +106,21 @@ const boards = {
       settle(id);
     }
   },
-  values: () => Object.fromEntries([...mounted].filter(([, one]) => one.filled).map(([id, one]) => [id, one.value()])),
+  values: () => {
+    const shown = [...mounted].filter(([, one]) => one.filled).map(([id, one]) => [id, one.value()]);
+    return Object.fromEntries([...held, ...shown]);
+  },
   keep: values => {
-    const kept = [...mounted].filter(([id]) => id in values);
-    for (const [id, one] of kept) {
-      try {
-        one.show(values[id]);
-        one.isKept = true;
-      } catch (error) {
-        console.warn(`What ${id} showed is not what it shows now:`, error); // of another version of the app
-      }
+    for (const [id, value] of Object.entries(values)) {
+      held.set(id, value);
+      goOn(id);
     }
-    const release = () => {
-      for (const [, one] of kept) one.isKept = false;
+    const release = event => {
+      if (!event.isTrusted) return; // a click that the page makes itself
+      hasActed = true;
+      for (const one of mounted.values()) one.isKept = false;
     };
-    for (const act of ["pointerdown", "keydown", "click", "input"])
-      addEventListener(act, release, { capture: true, once: true });
+    for (const act of ["pointerdown", "keydown", "click", "input"]) addEventListener(act, release, { capture: true });
   },
   redraw: (names, { keep }) =>
     [...mounted].forEach(([id, one]) => {
