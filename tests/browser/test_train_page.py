@@ -64,6 +64,19 @@ def test_a_page_that_is_loaded_again_goes_on_with_its_run_its_tab_and_its_text(c
         expect(page.locator("#explore-board")).to_contain_text("3 1 2")
 
 
+def test_a_page_that_is_left_before_the_server_knows_it_keeps_its_settings(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        set_training(page, Steps="123")
+        page.route("**/queue/join*", lambda route: route.abort())
+        page.reload()
+        page.wait_for_function("window.hfAttnLeft")  # it has what the page before left, and no answer
+        page.unroute("**/queue/join*")
+        page.reload()
+        expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
+        set_training(page)
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("123")
+
+
 def scrubbed_by_keyboard_and_by_click(page, board, when):
     slider = page.get_by_label("Step of training shown")
     slider.focus()
