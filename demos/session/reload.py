@@ -42,29 +42,26 @@ LONGEST_HELD = 200_000  # characters of what all fields hold; more is not kept
 HOLD = "(...values) => { window.hfAttnHeld = values; return []; }"
 TAKE = f"""(_, key) => {{
     try {{
-        window.hfAttnLeft = sessionStorage.getItem("{STORE}");
+        const left = JSON.parse(sessionStorage.getItem("{STORE}"));
         sessionStorage.removeItem("{STORE}");
-        addEventListener("pagehide", () => {{
-            if (window.hfAttnLeft) sessionStorage.setItem("{STORE}", window.hfAttnLeft);
+        addEventListener("pagehide", () => {{ // without an answer yet, what was left before is left again
+            const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
+            const open = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
+            const own = window.hfAttnKey;
+            const all = window.hfAttnHeld || left?.held || [];
+            const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
+            const tab = own ? open : left?.tab || open;
+            const past = own ? window.hfAttnIsPast : left?.past;
+            const [key, address] = [own || left?.key, location.search];
+            const leaves = JSON.stringify({{ key, tab, held, past, address }});
+            try {{ sessionStorage.setItem("{STORE}", leaves); }} catch {{ /* no store, no return */ }}
         }});
-        const left = JSON.parse(window.hfAttnLeft);
         const linked = new URLSearchParams(location.search).has("view");
         const past = Boolean(left?.past) && left.address === location.search;
         return [null, JSON.stringify({{ ...left, linked, past }})];
     }} catch {{ return [null, ""]; }}
 }}"""
-LEAVE = f"""key => {{
-    window.hfAttnLeft = null;
-    addEventListener("pagehide", () => {{
-        const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
-        const tab = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
-        const all = window.hfAttnHeld || [];
-        const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
-        const past = window.hfAttnIsPast;
-        const left = JSON.stringify({{ key, tab, held, past, address: location.search }});
-        try {{ sessionStorage.setItem("{STORE}", left); }} catch {{ /* no store, no return */ }}
-    }});
-}}"""
+KNOW = "key => { window.hfAttnKey = key; return []; }"
 
 
 class SessionStore:
@@ -192,7 +189,7 @@ def wire(page: Page, links) -> None:
     page.arrived = page.connect(
         page.blocks.load, arrive, {"key": key}, {key: key, going: going, **shows}, js=TAKE, **NOW
     )
-    page.arrived.then(None, key, None, js=LEAVE)
+    page.arrived.then(None, key, None, js=KNOW)
     fields = [part for one in page.linked_fields for part in one.fields.values()]
     gr.on([part.change for part in fields], None, fields, None, js=HOLD, **LIGHT)
     runs = next(view for view in page.views if view.kind is TrainingJob)

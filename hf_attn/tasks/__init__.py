@@ -95,7 +95,9 @@ def _is_alignment(given: object) -> bool:
         return True
     if not isinstance(given, list | tuple) or not all(isinstance(row, list | tuple) for row in given):
         return False
-    return len({len(row) for row in given}) <= 1 and all(mark in (0, 1, 2) for row in given for mark in row)
+    marks = [mark for row in given for mark in row]
+    is_even = len({len(row) for row in given}) <= 1
+    return is_even and all(isinstance(mark, int) and 0 <= mark <= 2 for mark in marks)
 
 
 RETURNED: dict[str, tuple[Callable[[object], bool], str]] = {

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.support.browser import expect_trained, open_tab, set_training
+from tests.support.browser import PATIENCE, choose_tab, expect_trained, open_tab, set_training
 
 
 def test_runs_are_scrubbed_compared_renamed_undeleted_and_there_after_a_reload(chromium, served_app):
@@ -45,6 +45,7 @@ def test_a_page_that_is_loaded_again_goes_on_with_its_run_its_tab_and_its_text(c
         set_training(page, Steps="4000")
         page.get_by_role("button", name="Train", exact=True).click()
         expect(page.locator("#train-board .hf-when")).to_contain_text("step")
+        page.wait_for_function("window.hfAttnKey")  # before, the server knows no page that could come back
         page.reload()
         expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
         set_training(page)
@@ -62,6 +63,23 @@ def test_a_page_that_is_loaded_again_goes_on_with_its_run_its_tab_and_its_text(c
         expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
         expect(text).to_have_value("3 1 2")
         expect(page.locator("#explore-board")).to_contain_text("3 1 2")
+
+
+def test_a_page_that_is_left_before_the_server_knows_it_keeps_its_settings(chromium, served_app):
+    with chromium.new_context() as context:  # the browser complains of the requests that fail
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(served_app)
+        choose_tab(page, "Train")
+        set_training(page, Steps="123")
+        page.route("**/queue/join*", lambda route: route.abort())
+        page.reload()
+        page.wait_for_function("sessionStorage.getItem('hf-attn-visit') === null")  # taken out, and no answer
+        page.unroute("**/queue/join*")
+        page.reload()
+        expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
+        set_training(page)
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("123")
 
 
 def scrubbed_by_keyboard_and_by_click(page, board, when):
