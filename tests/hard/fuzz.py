@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import gc
 import logging
+import math
 import os
 import sys
 import time
@@ -152,7 +153,7 @@ def run(inputs: int, draw: int, names: list[str]) -> Tally:
     memory = []
     for turn in range(rounds):
         for name in names:
-            send(name, max(2, round(inputs / rounds * DOORS[name].share / shares)), draw + turn, tally)
+            send(name, max(2, math.ceil(inputs / rounds * DOORS[name].share / shares)), draw + turn, tally)
         if turn == 0:  # which opens what stays open
             tally.slowest = (0.0, "")
             tally.failures = {key: found for key, found in tally.failures.items() if key[1] != SLOW}

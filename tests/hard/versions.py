@@ -55,7 +55,7 @@ def try_versions(kind: str) -> tuple[bool, str]:
     subprocess.run([python, "-m", "pip", "install", "-q", *pin(kind, folder), *wanted], check=True)
     asked = f"import importlib.metadata as m; print(*(f'{{n}} {{m.version(n)}}' for n in {NAMED}), sep=', ')"
     versions = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile", "-m", MARKS, *LEFT_OUT]
+    command = [python, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-m", MARKS, *LEFT_OUT]
     tested = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     failed = re.findall("^(?:FAILED|ERROR) .*", tested.stdout, re.MULTILINE)
     print(*failed, sep="\n")
