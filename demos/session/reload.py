@@ -41,25 +41,25 @@ STORE = "hf-attn-visit"
 LONGEST_HELD = 200_000  # characters of what all fields hold; more is not kept
 HOLD = "(...values) => { window.hfAttnHeld = values; return []; }"
 TAKE = f"""(_, key) => {{
+    let left = null;
     try {{
-        const left = JSON.parse(sessionStorage.getItem("{STORE}"));
+        left = JSON.parse(sessionStorage.getItem("{STORE}"));
         sessionStorage.removeItem("{STORE}");
-        addEventListener("pagehide", () => {{ // without an answer yet, what was left before is left again
-            const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
-            const open = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
-            const own = window.hfAttnKey;
-            const all = window.hfAttnHeld || left?.held || [];
-            const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
-            const tab = own ? open : left?.tab || open;
-            const past = own ? window.hfAttnIsPast : left?.past;
-            const [key, address] = [own || left?.key, location.search];
-            const leaves = JSON.stringify({{ key, tab, held, past, address }});
-            try {{ sessionStorage.setItem("{STORE}", leaves); }} catch {{ /* no store, no return */ }}
-        }});
-        const linked = new URLSearchParams(location.search).has("view");
-        const past = Boolean(left?.past) && left.address === location.search;
-        return [null, JSON.stringify({{ ...left, linked, past }})];
-    }} catch {{ return [null, ""]; }}
+    }} catch {{ /* no store, or nothing that a page left */ }}
+    addEventListener("pagehide", () => {{ // without an answer yet, what was left before is left again
+        const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
+        const open = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
+        const own = window.hfAttnKey;
+        const all = window.hfAttnHeld || left?.held || [];
+        const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
+        const tab = own ? open : left?.tab || open;
+        const past = own ? window.hfAttnIsPast : left?.past;
+        const leaves = JSON.stringify({{ key: own || left?.key, tab, held, past, address: location.search }});
+        try {{ sessionStorage.setItem("{STORE}", leaves); }} catch {{ /* no store, no return */ }}
+    }});
+    const linked = new URLSearchParams(location.search).has("view");
+    const past = Boolean(left?.past) && left.address === location.search;
+    return [null, JSON.stringify({{ ...left, linked, past }})];
 }}"""
 KNOW = "key => { window.hfAttnKey = key; return []; }"
 

@@ -30,7 +30,7 @@ from hf_attn.models.own_attention import try_own_attention
 from hf_attn.tasks import TASKS, Task, build_task, find_task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
-from hf_attn.utils.atomic_write import atomic_directory, check_name
+from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import quote, replace_surrogates, shorten
 from hf_attn.viz.example_map import find_worked_map
@@ -122,7 +122,6 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
         OSError: the disk is full or cannot be written; the folder is as it was.
     """
     directory = Path(directory)
-    check_name(directory)
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if not is_ours(model_type):
         raise ValueError(f"model_type={model_type!r} cannot be saved; hf_attn saves {', '.join(FAMILIES)}.")
@@ -135,8 +134,8 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
         **describe_model(model, task),
         "map": None if worked_map is None else worked_map.describe(),
     }
-    card = build_card(directory.resolve().name, task, record)
     with atomic_directory(directory) as partial:
+        card = build_card(directory.resolve().name, task, record)
         model.config.auto_map = FAMILIES[model_type].auto_map
         model.save_pretrained(partial)
         build_tokenizer(task).save_pretrained(partial)

@@ -196,7 +196,7 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
     ValueError for a name that no folder can have.
     """
     target = Path(target)
-    check_name(target)
+    _check_name(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     with _make_partial(target.parent, is_folder=True) as partial:
@@ -214,8 +214,7 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
         _flush(target.parent)
 
 
-def check_name(path: Path) -> None:
-    """Refuse what no folder can be called; ValueError."""
+def _check_name(path: Path) -> None:
     try:
         possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

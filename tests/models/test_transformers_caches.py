@@ -2,6 +2,7 @@
 
 import copy
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from tests.models.test_efficient_attention import CAUSAL, SMALL
 from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
 from tests.support.position_checks import ALL, build
 
+CARDS = Path(__file__).parents[2] / "model_cards"
 KINDS = [{"position_type": position_type} for position_type in ALL]
 KINDS += [{"attention_type": kind, **SMALL} for kind in CAUSAL]
 KINDS += [{"position_type": told, "attention_type": "local", **SMALL} for told in ("dynamic", "alibi")]
@@ -212,7 +214,7 @@ def test_an_encoder_decoder_goes_on_from_a_static_cache_behind_padding(position_
 @torch.no_grad()
 @pytest.mark.parametrize("card", ["attn-sentences", "attn-copy", "bahdanau-reverse"])
 def test_the_name_that_caches_had_before_is_read_as_well_and_told(card):
-    model, ids = load_checkpoint(f"model_cards/{card}").model, random_ids(1, 5)
+    model, ids = load_checkpoint(CARDS / card).model, random_ids(1, 5)
     if model.config.is_encoder_decoder:
         model = partial(model, ids)
     step = "decoder_input_ids" if isinstance(model, partial) else "input_ids"
