@@ -644,6 +644,34 @@ def tabulate_models() -> str:
     return write_table(header, rows)
 
 
+def tabulate_gpu() -> str:
+    """The newest run on a GPU: seconds to 99 % on the processor beside it, and on the card."""
+    newest = max(read_lines("gpu.jsonl"), key=lambda line: line["date"])
+    lines = [line for line in read_lines("gpu.jsonl") if line["date"] == newest["date"]]
+    rows = []
+    for line in lines:
+        above = ">" if line["is_lower_bound"] else ""
+        rows.append(
+            (
+                line["task"],
+                line["arm"],
+                f"{above}{line['median_seconds']:.2f}",
+                f"{sum(line['reached'])} of {len(line['reached'])}",
+                f"{line['steps_per_second']:.0f}",
+                f"{line['ratio_to_processor']:.1f}",
+            )
+        )
+    header = ["task", "on", "s to 99 %", "seeds that reached it", "steps a second", "times as soon"]
+    return (
+        write_table(header, rows, words=2)
+        + "\n\n"
+        + in_lines(
+            f"""Medians; {newest["device"]}, one thread of {newest["hardware"]["cores"]} cores of
+            {newest["hardware"]["cpu"]}, torch {newest["versions"]["torch"]}, {newest["date"][:10]}."""
+        )
+    )
+
+
 def describe_known_failure() -> str:
     """Every card has a search for failures: what it found of one model."""
     record = json.loads(
@@ -762,6 +790,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "long sequences": tabulate_lengths,
     "scaling sizes": tabulate_scaling,
     "scaling models": tabulate_models,
+    "gpu": tabulate_gpu,
     "known failure": describe_known_failure,
     "own attention": tabulate_proposal,
     "own attention verdict": judge_proposal,

@@ -159,7 +159,7 @@ def test_flex_agrees_in_values(build):
 
 
 @pytest.mark.gpu
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")  # of torch's compiler
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="flex attention has no backward pass on a CPU")
 @pytest.mark.parametrize("build", [build_seq2seq, build_encoder])
 def test_flex_agrees_in_gradients(build):
