@@ -609,6 +609,7 @@ declare namespace Board {
   }
 
   interface ChecksValue {
+    turn: [string, number];  // of whom, and which: one behind a later of the same comes late, and is dropped
     id: number;  // number of the lens's input; a new one starts afresh
     examples: string;  // what heads are counted on, in the plural
     typed_text: string;  // what was asked

@@ -257,6 +257,25 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     session.close()
 
 
+def test_a_value_that_was_read_earlier_has_the_lower_turn_however_late_it_is_done():
+    later = []
+
+    class SlowlyRead(ExploreState):
+        def __getattribute__(self, name):
+            if name == "layers" and not later:
+                later.append(None)  # so that the one in between is read at once
+                later[0] = json.loads(self.to_value())["turn"]
+            return super().__getattribute__(name)
+
+    _, state = looking_at("attn-addition", SUM)
+    name, first = json.loads(state.to_value())["turn"]
+    assert json.loads(state.to_value())["turn"] == [name, first + 1]
+    slow = SlowlyRead(shown=state.shown)
+    earlier = json.loads(slow.to_value())["turn"]
+    assert earlier[0] == later[0][0] != name, "another visit counts for itself"
+    assert earlier[1] < later[0][1]
+
+
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed, uncounted):
     session, state = looking_at("attn-addition", SUM)
     list(without_each_head(session))

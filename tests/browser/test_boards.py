@@ -39,6 +39,29 @@ def mount(page, name, css, value):
     return page.locator(f"#{name}")
 
 
+def test_a_value_that_comes_behind_a_later_one_of_the_same_visit_is_not_shown(page):
+    shown = page.evaluate("""() => {
+      const shown = [];
+      hfAttn.any_board = () => ({ update: value => shown.push(value && value.says) });
+      const props = { value: "null" };
+      let take;
+      const given = { id: "any", element: document.querySelector("main"), props, trigger: () => {} };
+      hfAttn.mount("any_board", { ...given, watch: (_, changed) => { take = changed; } });
+      const send = value => {
+        props.value = JSON.stringify(value);
+        take();
+      };
+      send({ turn: ["a", 1], says: "first" });
+      send({ turn: ["a", 3], says: "third" });
+      send({ turn: ["a", 2], says: "late" });
+      send({ turn: ["b", 0], says: "another visit" });
+      send({ says: "of a board without turns" });
+      send(null);
+      return shown;
+    }""")
+    assert shown == [None, "first", "third", "another visit", "of a board without turns", None]
+
+
 def hide_answers(page, on):
     page.evaluate("on => hfAttn.hideAnswers(on)", on)
 

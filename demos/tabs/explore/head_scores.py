@@ -1,7 +1,10 @@
 """Explore's measurements: roles, theory views and energies of every head; and the state of its panels."""
 
 import copy
+import itertools
+import secrets
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -101,6 +104,9 @@ class ExploreState(AnsweredInput):
     # of a long input the head whose queries and keys were read last, and which one it is
     inside: tuple[tuple, Head] | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)  # of what belongs to one input
+    # numbers the board's values; a state that a later visit begins has another name
+    turns: Iterator[int] = field(default_factory=itertools.count)
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def begin(self, new: "ExploreState") -> None:
         """Show another input, or none; what was measured of the checkpoint alone stays with it."""
@@ -162,6 +168,7 @@ class ExploreState(AnsweredInput):
     def to_value(self) -> str | None:
         if self.shown is None:
             return None
+        turn = (self.name, next(self.turns))  # before anything is read: what was read earlier has a lower one
         names = ("id", "error", "answer", "compared", "energies", "layers")
         python = self.answer.get("python", "") if self.answer else ""
         sent = {name: value for name, value in self.shown.items() if name not in KEPT_HERE}
@@ -170,7 +177,10 @@ class ExploreState(AnsweredInput):
             each = to_value(self.counts, self.counting, self.shown["each_python"], self.named)
             each["why"] = each["why"] or self.count_error
         return boards.to_json(
-            {**sent, **{name: getattr(self, name) for name in names}, "each": each, "python": python}
+            {"turn": turn}
+            | sent
+            | {name: getattr(self, name) for name in names}
+            | {"each": each, "python": python}
         )
 
 

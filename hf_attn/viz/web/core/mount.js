@@ -3,8 +3,9 @@
    mount(name, {id, element, props, watch, trigger}) draws the board that a script exports by that name and keeps it up
    to date. A board gives {update(value)} and, where a link can carry its own choices, state() → JSON and
    restore(state). A board that asks for more than its value holds sends its value's id, and the answer, {id, …} with
-   one thing more, goes to receive(answer); one with another id comes late, and is dropped. A button with data-opens
-   shows or hides something under it: what is open travels with the board's choices, as `open`.
+   one thing more, goes to receive(answer); one with another id comes late, and is dropped. So is a value with a
+   `turn`, [whose, number], lower than the one of the same that is on show. A button with data-opens shows or hides
+   something under it: what is open travels with the board's choices, as `open`.
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    boards.values()         what each board was given: {id: value}
@@ -66,6 +67,7 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   const board = window.hfAttn[name](element, trigger);
   const one = { name, board, element, filled: false };
   const isAnswer = value => board.receive && value && "id" in value && Object.keys(value).length === 2;
+  const isLate = ({ turn }) => turn?.[0] === value?.turn?.[0] && turn?.[1] < value?.turn?.[1];
   let value = null;
   one.draw = () => {
     keepValue(element, value);
@@ -80,7 +82,7 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   };
   const take = () => {
     const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
-    if (one.isKept) return;
+    if (one.isKept || (next && isLate(next))) return;
     if (!isAnswer(next)) {
       one.show(next);
     } else if (next.id === value?.id) {
