@@ -66,8 +66,9 @@ def take_table(uploaded: str | Path, folder: Path, wanted: tuple[str, ...]) -> T
     try:
         path.write_bytes(read_bounded(uploaded, MOST_BYTES, "take a part of it"))
         columns = tuple(column_names(path)) if wanted else ()
-        if wanted and not columns:
-            raise ValueError(f"{name} is empty; write a table with columns such as {' and '.join(wanted)}.")
+        if len(columns) < len(wanted):
+            found = "has one column only" if columns else "is empty"
+            raise ValueError(f"{name} {found}; write a table with columns such as {' and '.join(wanted)}.")
         return Table(path, name, columns)
     except ValueError as error:
         path.unlink(missing_ok=True)

@@ -61,7 +61,10 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
         (b"PK\x03\x04 nothing", "films.csv is a ZIP archive"),
         (b"text,label\ngood,like\n", "films.csv has 1 different texts"),
         (b"text,label\n" + b"good,like\nbad\n" * 40, "films.csv, line 3 has 1 cells"),
-        (b"only\n" + b"good\n" * 40, "must be two columns"),
+        (
+            b"only\n" + b"good\n" * 40,
+            "films.csv has one column only; write a table with columns such as text",
+        ),
     ],
 )
 def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(content, words, tmp_path):

@@ -321,26 +321,28 @@ def test_what_it_got_wrong_stays_in_the_visitor_s_list_and_outlives_the_page():
         if json.loads(write(source, "lstm-reverse")["board"])["text"] != answer
     )
     updates = give("7 15 2")
-    assert plain(updates["tried"]) == "You gave it 1 input; it was wrong on none (draws are not counted)."
+    assert (
+        plain(updates["tried"]) == "It was given 1 input here and was wrong on none (draws are not counted)."
+    )
     assert updates["broken"]["visible"] is False
     updates = give(wrong)
-    assert plain(updates["tried"]) == "You gave it 2 inputs; it was wrong on 1 (draws are not counted)."
+    assert plain(updates["tried"]) == "It was given 2 inputs here and was wrong on 1 (draws are not counted)."
     ((line, value),) = updates["broken"]["choices"]
     assert (value, line.count("→"), ", not " in line) == (wrong, 1, True)
     assert challenge.take_broken(session, {"broken": value}) == {"text": wrong}
     give("3 3 9", "top-k")  # what is drawn may be wrong by chance
     updates = give("7 15 2", "beam")
-    assert plain(updates["tried"]) == "You gave it 2 inputs; it was wrong on 1 (draws are not counted)."
+    assert plain(updates["tried"]) == "It was given 2 inputs here and was wrong on 1 (draws are not counted)."
     give(wrong)
     again, other = Session(CATALOG, device="cpu"), folder("attn-copy")
     again.take_over(session)
     shown = challenge.show_tried(again, name, load_once(name))
-    assert plain(shown["tried"]) == "You gave it 2 inputs; it was wrong on 1 (draws are not counted)."
+    assert plain(shown["tried"]) == "It was given 2 inputs here and was wrong on 1 (draws are not counted)."
     assert challenge.show_tried(again, other, load_once(other))["tried"] == ""
     for number in range(challenge.MOST_KEPT):
         challenge.remember(again, other, str(number), {"correct": True, "text": "", "answer": ""})
     shown = challenge.show_tried(again, name, load_once(name))
-    assert plain(shown["tried"]) == "You gave it 1 input; it was wrong on 1 (draws are not counted).", (
+    assert plain(shown["tried"]) == "It was given 1 input here and was wrong on 1 (draws are not counted).", (
         "what was wrong stays longest"
     )
 
@@ -350,7 +352,7 @@ def test_a_model_that_reaches_says_how_long_the_numbers_were_that_it_learned():
     said, value = plain(updates["tried"]), json.loads(updates["board"])
     assert [one["token"] for one in value["written"]][:2] == ["1", "2"]
     assert value["order"] == "the last digit first"
-    assert said.startswith("It learned at most 10 digits. You gave it ")
+    assert said.startswith("It learned at most 10 digits. It was given ")
 
 
 def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():

@@ -89,7 +89,7 @@ def show_tried(session: Session, chosen: str | None, opened: LoadedModel | None)
     if tried:
         inputs = "1 input" if len(tried) == 1 else f"{len(tried)} inputs"
         sentences.append(
-            f"You gave it {inputs}; it was wrong on {len(broken) or 'none'} (draws are not counted)."
+            f"It was given {inputs} here and was wrong on {len(broken) or 'none'} (draws are not counted)."
         )
     choices = [(name_wrong(source, *wrong), source) for source, wrong in reversed(broken.items())]
     return {
