@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
@@ -24,17 +25,23 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.save_load import save_checkpoint
 from hf_attn.checkpoints.training_record import build_training_record
-from hf_attn.checkpoints.validate import LARGEST_JSON, NEEDED_FILES, TRAINING
+from hf_attn.checkpoints.validate import CHECKPOINT, LARGEST_JSON, NEEDED_FILES, TRAINING
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.metrics import Evaluation, evaluate
 from hf_attn.models.config_checks import bounded, check_bounds
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 from hf_attn.training.device import describe_device
 from hf_attn.training.loop import Report, train
-from hf_attn.utils.atomic_write import clear_leftovers, write_file
+from hf_attn.utils.atomic_write import FolderKind, check_target, clear_leftovers, refuse_others, write_file
 from hf_attn.utils.folder_files import list_files, read_file
 
 RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
+# a folder whose place the checkpoint takes; an earlier one may be in it until then
+UNFINISHED = FolderKind(
+    "run of hf_attn",
+    (RUN,),
+    lambda name: CHECKPOINT.is_part(name) or name.partition("/")[0] in (RUN, STATE, REPORTS, LOCK),
+)
 LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 
@@ -84,28 +91,21 @@ def report_row(report: Report) -> dict:
 
 def check_output(directory: Path) -> None:
     """Refuse an output folder that a new run must not replace, for an unfinished run or other files in it."""
-    clear_leftovers(directory)
-    clear_leftovers(directory / STATE)
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise ValueError(f"--output-dir {directory} is a file; name a folder.")
+    _tidy(directory)
     if (directory / RUN).exists():
         raise ValueError(
             f"--output-dir {directory} holds a run that is not finished: go on with --resume {directory}, "
             "or delete the folder."
         )
-    if inside := [path.name for path in sorted(directory.iterdir()) if path.is_dir()]:
-        raise ValueError(
-            f"--output-dir {directory} holds a folder, {inside[0]!r}, which would be lost with what is "
-            "replaced: name another folder."
-        )
-    holds_more = any(path.name != LOCK for path in directory.iterdir())  # than a run killed at its start left
-    if holds_more and not is_finished(directory):
-        raise ValueError(
-            f"--output-dir {directory} is not empty and holds no checkpoint of hf_attn, and it would be "
-            "replaced: name another folder."
-        )
+    if not (directory.is_dir() and os.listdir(directory) == [LOCK]):  # of a run that was killed at its start
+        refuse_others(directory, CHECKPOINT)
+
+
+def _tidy(directory: Path) -> None:
+    """Look whether a run's folder can be written, and remove what killed processes left in it."""
+    directory = check_target(directory)
+    clear_leftovers(directory)
+    clear_leftovers(directory / STATE)
 
 
 def is_finished(directory: Path) -> bool:
@@ -131,8 +131,7 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
     Raises:
         ValueError: there is no unfinished run, run.json cannot be read, or its task is not known.
     """
-    clear_leftovers(directory)
-    clear_leftovers(directory / STATE)
+    _tidy(directory)
     if not directory.is_dir():
         raise ValueError(f"--resume {directory}: there is no such folder.")
     if is_finished(directory):
@@ -223,7 +222,11 @@ def finish_run(
     directory: Path,
     baseline: Baseline | None = None,
 ) -> Evaluation:
-    """Measure the model on held-out examples, and replace the run's folder by the checkpoint."""
+    """Measure the model on held-out examples, and replace the run's folder by the checkpoint.
+
+    ValueError where the folder holds anything else; the run stays as it is, and can be resumed.
+    """
+    refuse_others(directory, UNFINISHED)
     evaluation = evaluate(model, run.task)
     record = build_training_record(
         run.task,
@@ -236,7 +239,7 @@ def finish_run(
         threads=run.threads,
         baseline=baseline,
     )
-    save_checkpoint(directory, model, run.task, record)
+    save_checkpoint(directory, model, run.task, record, replaces=UNFINISHED)
     return evaluation
 
 

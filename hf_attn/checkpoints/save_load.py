@@ -12,6 +12,7 @@ from hf_attn.architectures.memory import check_loaded
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.training_record import describe_model, describe_task, find_versions, write_record
 from hf_attn.checkpoints.validate import (
+    CHECKPOINT,
     CONFIG,
     NEEDED_FILES,
     TRAINING,
@@ -30,7 +31,7 @@ from hf_attn.models.own_attention import try_own_attention
 from hf_attn.tasks import TASKS, Task, build_task, find_task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
-from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.atomic_write import FolderKind, atomic_directory
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import quote, replace_surrogates, shorten
 from hf_attn.viz.example_map import find_worked_map
@@ -101,7 +102,14 @@ class Checkpoint:
         return task
 
 
-def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, training: Mapping) -> Path:
+def save_checkpoint(
+    directory: str | Path,
+    model: PreTrainedModel,
+    task: Task,
+    training: Mapping,
+    *,
+    replaces: FolderKind = CHECKPOINT,
+) -> Path:
     """Write a checkpoint folder, whole or not at all.
 
     It holds config.json (with `auto_map`), model.safetensors, generation_config.json where the model writes,
@@ -109,16 +117,17 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
     worked example with attention, and the files of `hf_attn/models/` that the model's code needs.
 
     Args:
-        directory: the folder, which is replaced; its name is the model's name on the card.
+        directory: the folder; an earlier checkpoint in it is replaced. Its name is the model's on the card.
         model: one of `hf_attn.models`.
         task: gives the tokenizer and the worked example.
         training: from `build_training_record`; the card leaves out what is missing.
+        replaces: what the folder may be beforehand.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: the model is of another type, or the folder's name is none.
+        ValueError: the model is of another type, the folder holds anything else, or its name is none.
         OSError: the disk is full or cannot be written; the folder is as it was.
     """
     directory = Path(directory)
@@ -134,7 +143,7 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
         **describe_model(model, task),
         "map": None if worked_map is None else worked_map.describe(),
     }
-    with atomic_directory(directory) as partial:
+    with atomic_directory(directory, replaces) as partial:
         card = build_card(directory.resolve().name, task, record)
         model.config.auto_map = FAMILIES[model_type].auto_map
         model.save_pretrained(partial)

@@ -33,6 +33,7 @@ from hf_attn.checkpoints.tokenizer_parts import (
 from hf_attn.checkpoints.training_record import find_versions
 from hf_attn.checkpoints.training_schema import check_record
 from hf_attn.models.config_checks import MOST_LABELS
+from hf_attn.utils.atomic_write import FolderKind
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import quote, shorten
@@ -99,6 +100,12 @@ def is_checkpoint_file(name: str) -> bool:
     if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
         return True
     return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
+
+
+# a folder that may be replaced by another checkpoint
+CHECKPOINT = FolderKind(
+    "checkpoint of hf_attn", NEEDED_FILES, lambda name: is_checkpoint_file(name) or name in RETIRED
+)
 
 
 def list_model_files(directory: str | Path) -> dict[str, Path]:

@@ -191,9 +191,11 @@ def _train(
             log(row)
             if report.is_wanted:  # by all processes at once, whichever was told to stop
                 break
+    go_on = (
+        f"go on with `{shlex.join(['hf-attn', 'train', '--resume', str(directory)])} {again}".rstrip() + "`"
+    )
     if report.is_wanted and not run.is_over(report):
-        command = shlex.join(["hf-attn", "train", "--resume", str(directory)])
-        kept = f"go on with `{f'{command} {again}'.rstrip()}`" if directory else "nothing is kept"
+        kept = go_on if directory else "nothing is kept"
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return
@@ -201,7 +203,10 @@ def _train(
         tell(f"{baselines.NAME} learns the same texts, to stand beside …")
     beside = baselines.measure_beside(run.task)
     if directory:
-        evaluation = run_folder.finish_run(run, model, accelerator, directory, beside)
+        try:
+            evaluation = run_folder.finish_run(run, model, accelerator, directory, beside)
+        except ValueError as error:  # other files in the folder, a method of an own task
+            raise Failure(f"{error} What was learned is kept: then {go_on}.") from error
     else:
         evaluation = evaluate(model, run.task)
     _print_result(run, report, evaluation, beside, describe_device(accelerator), directory, as_json)

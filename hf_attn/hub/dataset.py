@@ -26,7 +26,7 @@ from hf_attn.tasks.batch import IGNORED, Batch
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.corpus import CorpusTask
 from hf_attn.tasks.user.read_dataset import load_library
-from hf_attn.utils.atomic_write import atomic_directory, refuse_others
+from hf_attn.utils.atomic_write import FolderKind, atomic_directory, refuse_others
 from hf_attn.utils.folder_files import find_file
 from hf_attn.utils.markdown import render_template
 from hf_attn.utils.text import shorten
@@ -40,6 +40,7 @@ SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1
 CARD = "README.md"
 LARGEST_CARD = 5_000_000  # bytes
 FILES = tuple(f"data/{name}-00000-of-00001.parquet" for name in HUB_NAMES.values())
+DATA_SET = FolderKind("data set of hf_attn", FILES, (CARD, *FILES).__contains__)
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,13 @@ def save_dataset(
         check_count(number, name)
     check_number("seed", seed, *SEEDS, 0)
     directory = Path(directory)
-    refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
+    refuse_others(directory, DATA_SET)
     library = load_library()
     features = features_of(library, task)
     numbers = {TRAINING: training, VALIDATION: measured, HELD_OUT: measured}
     columns = {split: collect_rows(task, split, numbers[split], seed) for split in SPLITS}
     examples = {HUB_NAMES[split]: len(next(iter(rows.values()))) for split, rows in columns.items()}
-    with atomic_directory(directory) as partial:
+    with atomic_directory(directory, DATA_SET) as partial:
         (partial / "data").mkdir()
         for split, file in zip(HUB_NAMES, FILES, strict=True):
             library.Dataset.from_dict(columns[split], features=features).to_parquet(partial / file)

@@ -15,11 +15,11 @@ from transformers.dynamic_module_utils import custom_object_save
 from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
 from hf_attn.checkpoints.training_record import describe_model
 from hf_attn.checkpoints.validate import (
+    CHECKPOINT,
     CODE,
     CONFIG,
     INDEX,
     NEEDED_FILES,
-    RETIRED,
     TRAINING,
     WEIGHTS,
     is_checkpoint_file,
@@ -40,8 +40,7 @@ from hf_attn.hub.client import (
     open_hub,
     raise_hub_error,
 )
-from hf_attn.utils.atomic_write import atomic_directory
-from hf_attn.utils.folder_files import list_files
+from hf_attn.utils.atomic_write import atomic_directory, refuse_others
 
 LARGEST = 1_000_000_000  # bytes of a whole checkpoint
 
@@ -104,7 +103,7 @@ def pull_checkpoint(
     check_repo_id(repo_id)
     check_revision(revision)
     directory = Path(directory)
-    _check_destination(directory)
+    refuse_others(directory, CHECKPOINT)
     api = open_hub(token, endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} what {repo_id} holds.")
     repo = yield from call_with_retries(
@@ -113,7 +112,7 @@ def pull_checkpoint(
     files = _choose_files(repo, largest)
     names = [file.rfilename for file in files]
     size = sum(file.size or 0 for file in files)
-    with atomic_directory(directory) as partial, _name_the_repo(repo_id, partial, directory):
+    with atomic_directory(directory, CHECKPOINT) as partial, _name_the_repo(repo_id, partial, directory):
         yield from _download(api, repo, files, partial, sleep)
         yield Progress("checking", f"{len(files)} files, {in_megabytes(size)}.", size, size)
         checkpoint = load_checkpoint(partial)
@@ -171,25 +170,6 @@ def _name_the_repo(repo_id: str, partial: Path, directory: Path) -> Iterator[Non
         raise OSError(
             f"{directory} could not be written and is as it was: {error.strerror or error}."
         ) from error
-
-
-def _check_destination(directory: Path) -> None:
-    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        return
-    if not directory.is_dir():
-        raise ValueError(f"{directory} is a file; name a new folder.")
-    if set(NEEDED_FILES) - set(list_files(directory, is_checkpoint_file)):
-        raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
-    others = [
-        path.name
-        for path in sorted(directory.iterdir())
-        if path.is_dir() or not (is_checkpoint_file(path.name) or path.name in RETIRED)
-    ]
-    if others:
-        raise ValueError(
-            f"{directory} holds more than a checkpoint, which would be lost ({join_names(others)}); name a "
-            "new folder."
-        )
 
 
 def _choose_files(repo: ModelInfo, largest: int) -> list[RepoSibling]:

@@ -19,7 +19,7 @@ from hf_attn.hub.client import (
     open_hub,
 )
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
-from hf_attn.utils.atomic_write import atomic_directory, copy_files, refuse_others, scratch_directory
+from hf_attn.utils.atomic_write import FolderKind, atomic_directory, copy_files, scratch_directory
 from hf_attn.utils.folder_files import find_file, read_file
 from hf_attn.utils.text import quote
 
@@ -93,8 +93,8 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
     sources = list_sources(root)
     check_metadata(metadata_load(root / README) or {}, root)
     known = {name.partition("/")[0] for name in sources} | {ATTRIBUTES}
-    refuse_others(directory, lambda name: name.partition("/")[0] in known, "a Space")
-    with atomic_directory(directory) as partial:
+    kind = FolderKind("Space of hf_attn", (ATTRIBUTES,), lambda name: name.partition("/")[0] in known)
+    with atomic_directory(directory, kind) as partial:
         copy_files(sources, partial)
         lines = [f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in LARGE]
         (partial / ATTRIBUTES).write_text("".join(lines), encoding="utf-8")

@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -32,6 +33,7 @@ else:
 MACHINE = f"{zlib.crc32(platform.node().encode()):08x}"
 PREFIX, SUFFIX = f".hf_attn.{MACHINE}.", ".partial"
 LEFTOVER = re.compile(r"\.hf_attn\.([0-9a-f]{8})\.[a-z0-9_]{8}\.partial")  # as tempfile ends it
+LEFT_BY_SYSTEMS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
 DAY = 86_400.0
 FOLDER_OF_CALLER, SWAP = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
@@ -155,18 +157,60 @@ def copy_files(files: Mapping[str, Path], directory: Path) -> None:
         shutil.copyfile(path, copy)
 
 
-def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) -> None:
-    """Refuse to replace a folder that holds other files than an earlier result, or that is a file or a link.
+@dataclass(frozen=True)
+class FolderKind:
+    """What a folder that is written whole is to hold; an earlier one of its kind may be replaced.
 
-    `is_ours` says which of its files, by their names relative to it, may be replaced; `what` it is to hold,
-    such as "a data set".
+    Attributes:
+        name: such as "data set".
+        needed: files that each has, by their names relative to it.
+        is_part: whether a file may be in one, likewise.
+    """
+
+    name: str
+    needed: tuple[str, ...]
+    is_part: Callable[[str], bool]
+
+
+def refuse_others(directory: Path, kind: FolderKind) -> None:
+    """Refuse to replace what is no earlier folder of its kind, or holds anything else; a file or a link, too.
+
+    A folder without any file is as good as none; files that systems leave everywhere do not count.
     """
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise ValueError(f"{directory} is {'a link' if directory.is_symlink() else 'a file'}: name a folder.")
-    inside = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
-    files = (path.relative_to(directory).as_posix() for path in inside)
-    if others := sorted(name for name in files if not is_ours(name)):
-        raise ValueError(f"{directory} holds {others[0]!r}, which is no part of {what}: name another folder.")
+    files = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
+    names = (path.relative_to(directory).as_posix() for path in files if not _is_left_by_system(path))
+    if (first := next(names, None)) is None:
+        return
+    if not all((directory / name).is_file() for name in kind.needed):
+        raise ValueError(f"{directory} is not empty and holds no {kind.name}: name another folder.")
+    if others := sorted(name for name in (first, *names) if not kind.is_part(name)):
+        lost = f"{others[0]!r}, which is no part of a {kind.name} and would be lost"
+        raise ValueError(f"{directory} holds {lost}: move it, or name another folder.")
+
+
+def _is_left_by_system(path: Path) -> bool:
+    """Whether a file manager or a killed writer left a file."""
+    return path.name in LEFT_BY_SYSTEMS or any(map(LEFTOVER.fullmatch, path.parts))
+
+
+def check_target(target: str | os.PathLike) -> Path:
+    """The whole path of a folder that is to be written.
+
+    ValueError for a name that no folder can have, and where the process works in the folder or in one of it.
+    """
+    try:
+        possible = b"\0" not in os.fsencode(target)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise ValueError(f"{quote(str(target))} is no name of a folder: leave out what is no character.")
+    path = Path(os.path.abspath(target))
+    with contextlib.suppress(FileNotFoundError):  # where that was deleted
+        if Path.cwd().is_relative_to(path):
+            raise ValueError(f"{target} is the working folder, or holds it: name a folder inside.")
+    return path
 
 
 def clear_leftovers(target: Path) -> None:
@@ -188,17 +232,17 @@ def _is_about_writing(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
+def atomic_directory(target: str | os.PathLike, kind: FolderKind) -> Iterator[Path]:
     """Fill a temporary folder beside `target`, then put it in `target`'s place.
 
     Whatever happens on the way (an error, a full disk, a killed process), `target` is either the old folder
     or the whole new one. OSError where it could not be written, whatever error torch or safetensors raised;
-    ValueError for a name that no folder can have.
+    ValueError where it is not of the kind, and so is not replaced, and for a name that no folder can have.
     """
-    target = Path(target)
-    _check_name(target)
+    target = check_target(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
+    refuse_others(target, kind)
     with _make_partial(target.parent, is_folder=True) as partial:
         try:
             yield partial
@@ -212,15 +256,6 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
                 _flush(path)
         _put_in_place(partial, target)
         _flush(target.parent)
-
-
-def _check_name(path: Path) -> None:
-    try:
-        possible = b"\0" not in os.fsencode(path)
-    except UnicodeEncodeError:
-        possible = False
-    if not possible:
-        raise ValueError(f"{quote(str(path))} is no name of a folder: leave out what is no character.")
 
 
 def _put_in_place(partial: Path, target: Path) -> None:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.atomic_write import FolderKind, atomic_directory
 from hf_attn.utils.folder_files import read_file
 
 CACHE_VARIABLE = "HF_ATTN_CACHE"
 CONTENT = "content.json"
 LARGEST = 500_000_000  # bytes
+ROWS = FolderKind("cache of rows", (CONTENT,), (CONTENT,).__contains__)
 
 
 def cache_directory() -> Path:
@@ -31,6 +32,6 @@ def cached_rows(name: str, build: Callable[[], list[list[str]]]) -> list[list[st
         if isinstance(rows, list) and rows:
             return rows
     rows = build()
-    with contextlib.suppress(OSError), atomic_directory(folder) as partial:
+    with contextlib.suppress(OSError, ValueError), atomic_directory(folder, ROWS) as partial:
         (partial / CONTENT).write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
     return rows

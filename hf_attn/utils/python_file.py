@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import TypeVar
 
 from hf_attn.utils.folder_files import read_bounded
@@ -97,8 +98,21 @@ def explain_methods(cls: type, path: Path) -> None:
             elif isinstance(value, functools.cached_property):
                 setattr(owner, name, explained_once := functools.cached_property(explain(value.func)))
                 explained_once.__set_name__(owner, name)
-            elif inspect.isfunction(value) and Path(value.__code__.co_filename) == path.absolute():
-                setattr(owner, name, explain(value))
+            elif (function := _function_of(value)) and Path(function.__code__.co_filename) == path.absolute():
+                wrap_method(owner, name, explain)
+
+
+def _function_of(value: object) -> FunctionType | None:
+    """The function of a method, also of a static or a class's."""
+    function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+    return function if isinstance(function, FunctionType) else None
+
+
+def wrap_method(owner: type, name: str, wrap: Callable[[Callable], Callable]) -> None:
+    """Put what `wrap` makes of a method in its place, as a method of the same kind."""
+    value = vars(owner)[name]
+    is_bound = isinstance(value, staticmethod | classmethod)
+    setattr(owner, name, type(value)(wrap(value.__func__)) if is_bound else wrap(value))
 
 
 @contextlib.contextmanager

@@ -264,7 +264,10 @@ def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(
 
 def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_path):
     page = visit()
+    expect(page.locator("#train-board")).to_contain_text("This model should copy")
     choose(page, "Task", "Your own classes")
+    expect(page.locator("#note")).to_contain_text("Choose a table first")
+    expect(page.locator("#train-board")).to_contain_text("Choose a task, then press Train.")
     upload = page.locator("#field-table input[type=file]")
     (tmp_path / "bad.csv").write_bytes(b"PK\x03\x04 nothing")
     upload.set_input_files(tmp_path / "bad.csv")

@@ -96,6 +96,27 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys
     assert (out / "model.safetensors").read_bytes() == unbroken
 
 
+@pytest.mark.long
+def test_somebody_s_file_in_a_run_s_folder_is_never_lost(tmp_path, unbroken, capsys):
+    out = tmp_path / "out"
+    process = start(*LONG, "--output-dir", out, "--json")
+    wait_for_step(process, 20)
+    (out / "notes.txt").write_text("mine")
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 1
+    assert errors.count("\n") == 1
+    assert "holds 'notes.txt', which is no part of a run of hf_attn and would be lost: move it" in errors
+    assert f"--resume {out}" in errors
+    (out / "notes.txt").rename(tmp_path / "notes.txt")
+    in_process(capsys, "train", "--resume", out)
+    assert (out / "model.safetensors").read_bytes() == unbroken
+    (tmp_path / "notes.txt").rename(out / "notes.txt")
+    code, _, errors = in_process(capsys, *LONG, "--output-dir", out)
+    assert code == 2
+    assert "'notes.txt', which is no part of a checkpoint" in errors
+    assert (out / "notes.txt").read_text() == "mine"
+
+
 def test_resuming_takes_the_run_s_own_choices_and_no_others(tmp_path, capsys):
     from hf_attn.checkpoints.run_folder import Run, save_run
     from hf_attn.tasks import build_task

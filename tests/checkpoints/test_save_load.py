@@ -103,6 +103,32 @@ def test_what_is_loaded_is_what_was_saved(tiny_checkpoint, tmp_path):
     assert second.tokenizer("1 2 3")["input_ids"] == first.task.encode("1 2 3")
 
 
+@pytest.mark.parametrize("held", ["README.md", "sub/data.csv", "a whole checkpoint and notes.txt"])
+def test_a_folder_with_anything_else_in_it_is_refused_and_stays(tiny_checkpoint, tmp_path, held):
+    folder, checkpoint = tmp_path / "work", load_checkpoint(tiny_checkpoint)
+    if held.startswith("a whole"):
+        shutil.copytree(tiny_checkpoint, folder)
+    mine = folder / held.rpartition(" ")[2]
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="name another folder"):
+        save_checkpoint(folder, checkpoint.model, checkpoint.task, checkpoint.training)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert mine.read_text() == "mine"
+
+
+def test_where_a_link_in_a_replaced_checkpoint_led_stays_as_it_is(tiny_checkpoint, tmp_path):
+    folder, checkpoint = tmp_path / "copy", load_checkpoint(tiny_checkpoint)
+    shutil.copytree(tiny_checkpoint, folder)
+    (tmp_path / "mine.md").write_text("mine")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(tmp_path / "mine.md")
+    save_checkpoint(folder, checkpoint.model, checkpoint.task, checkpoint.training)
+    assert (tmp_path / "mine.md").read_text() == "mine"
+    assert not (folder / "README.md").is_symlink()
+
+
 def test_a_diverged_run_can_be_saved_and_is_refused_in_words_when_it_is_loaded(tiny_checkpoint, tmp_path):
     checkpoint = load_checkpoint(tiny_checkpoint)
     with torch.no_grad():

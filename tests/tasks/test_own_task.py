@@ -10,7 +10,7 @@ import torch
 
 from hf_attn.architectures.settings import apply_settings, name_task
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.tasks import TASKS, Task, load_task_file
+from hf_attn.tasks import TASKS, Task, build_task, load_task_file
 from hf_attn.utils import python_file
 from hf_attn.utils.python_file import OwnCodeError
 from tests.support.commands import in_process, rows_of, run_page
@@ -240,6 +240,39 @@ def test_what_a_method_returns_is_named_where_it_is_nothing_of_the_kind(here, me
     said = re.escape(f"my_task.py: {method} must return {kind}, not {returned}.")
     with pytest.raises(OwnCodeError, match=f"^{said}$"):
         ask(load_task_file("my_task.py")())
+
+
+@pytest.mark.parametrize("name", sorted(set(TASKS) - {"csv", "pairs"}))
+def test_a_task_that_inherits_from_any_of_ours_answers_as_that_one(here, name):
+    parent = TASKS[name]
+    (here / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        f"from {parent.__module__} import {parent.__name__}\n"
+        "@dataclass(frozen=True)\n"
+        f"class Mine({parent.__name__}):\n    name = 'mine'\n    title = 'Mine'\n",
+        encoding="utf-8",
+    )
+    ours, mine = build_task(name), load_task_file("mine.py")()
+    source, target = ours.worked_example.source, ours.worked_example.target
+    for method, *given in (("size_of", source), ("alignment", source, target), ("answer", source)):
+        assert getattr(mine, method)(*given) == getattr(ours, method)(*given)
+
+
+@pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])
+def test_methods_of_any_kind_and_numbers_of_numpy_and_torch_are_taken(here, kind):
+    first = "" if kind == "staticmethod" else "cls, "
+    old = re.search(r"    def size_of\(self, source.*\n", EXAMPLE)[0]
+    counts = f"    @{kind}\n    def size_of({first}source: str) -> int:\n        import numpy, torch\n"
+    ends = "        return numpy.int64(len(source)) if source != 'e' else 1 / 0\n"
+    text = EXAMPLE.replace(old, f"{counts}{ends}")
+    old = re.search(r"def alignment\(.*\n", text)[0]
+    text = text.replace(old, f"{old}        import torch\n        return torch.eye(3, dtype=int)\n")
+    (here / "my_task.py").write_text(text, encoding="utf-8")
+    task = load_task_file("my_task.py")()
+    assert (task.size_of("cab"), type(task.size_of("cab"))) == (3, int)
+    assert task.alignment("cab", "bac") == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    with pytest.raises(OwnCodeError, match=r"size_of failed: ZeroDivisionError.* \(line \d+: "):
+        task.size_of("e")
 
 
 def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):

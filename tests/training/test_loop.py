@@ -21,7 +21,7 @@ from hf_attn.training.loop import (
     learning_rate_at,
     train,
 )
-from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.atomic_write import FolderKind, atomic_directory
 
 TINY = {
     "hidden_size": 32,
@@ -243,20 +243,23 @@ def test_a_gpu_too_old_for_bfloat16_is_refused_in_words(monkeypatch):
         check_precision("bf16", is_cuda=True)
 
 
+LETTERS = FolderKind("folder of letters", (), "ab".__contains__)
+
+
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     target = tmp_path / "run"
-    with atomic_directory(target) as partial:
+    with atomic_directory(target, LETTERS) as partial:
         (partial / "a").write_text("old")
 
     def write_half():
-        with atomic_directory(target) as partial:
+        with atomic_directory(target, LETTERS) as partial:
             (partial / "a").write_text("half")
             raise OSError("no space left on disk")
 
     with pytest.raises(OSError, match="disk"):
         write_half()
     assert (target / "a").read_text() == "old"
-    with atomic_directory(target) as partial:
+    with atomic_directory(target, LETTERS) as partial:
         (partial / "b").write_text("new")
     assert [path.name for path in target.iterdir()] == ["b"]
     assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left lying about"
@@ -268,7 +271,7 @@ def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path):
     (tmp_path / ".run.replaced" / "a").write_text(
         "old"
     )  # as a kill leaves it: set aside, nothing in its place
-    with pytest.raises(RuntimeError), atomic_directory(target):
+    with pytest.raises(RuntimeError), atomic_directory(target, LETTERS):
         raise RuntimeError
     assert (target / "a").read_text() == "old"
 

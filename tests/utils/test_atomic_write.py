@@ -14,6 +14,7 @@ from hf_attn.utils.atomic_write import (
     DAY,
     LEFTOVER,
     PREFIX,
+    FolderKind,
     atomic_directory,
     clear_leftovers,
     refuse_others,
@@ -46,10 +47,14 @@ def test_a_write_that_fails_leaves_what_was_there_and_nothing_else(tmp_path):
 def test_a_name_that_no_folder_can_have_is_refused_before_anything_is_written(tmp_path, name):
     with (
         pytest.raises(ValueError, match=r"is no name of a folder: .*\."),
-        atomic_directory(tmp_path / name / "b"),
+        atomic_directory(tmp_path / name / "b", ANY),
     ):
         pytest.fail("written")
     assert not list(tmp_path.iterdir())
+
+
+ANY = FolderKind("folder", (), lambda name: True)
+DATA_SET = FolderKind("data set", ("rows",), ("rows", "README.md").__contains__)
 
 
 def leave(folder, name, is_folder=True):
@@ -109,8 +114,8 @@ def test_a_leftover_that_cannot_be_removed_hinders_nobody(tmp_path):
 
 def test_what_another_process_still_writes_stays(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from hf_attn.utils.atomic_write import atomic_directory\n"
-        "with atomic_directory(Path(sys.argv[1])) as partial:\n"
+        "import sys; from hf_attn.utils.atomic_write import FolderKind, atomic_directory\n"
+        "with atomic_directory(sys.argv[1], FolderKind('any', (), lambda name: True)) as partial:\n"
         "    (partial / 'a').write_text('other'); print(partial, flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "other")]
@@ -135,7 +140,7 @@ def test_a_scratch_folder_goes_with_its_block_and_a_killed_one_at_the_next(tmp_p
 
 
 def write_folder(target, text):
-    with atomic_directory(target) as partial:
+    with atomic_directory(target, ANY) as partial:
         (partial / "deep").mkdir()
         (partial / "deep" / "a").write_text(text)
         (partial / "a").write_text(text)
@@ -155,15 +160,6 @@ def test_a_part_that_went_before_it_was_locked_is_made_anew(tmp_path, monkeypatc
     write_folder(tmp_path / "target", "new")
     assert (tmp_path / "target" / "a").read_text() == "new"
     assert removed
-
-
-def test_a_link_to_a_folder_is_replaced_and_where_it_led_stays(tmp_path):
-    write_folder(tmp_path / "own", "mine")
-    (tmp_path / "run").symlink_to("own")
-    write_folder(tmp_path / "run", "new")
-    assert not (tmp_path / "run").is_symlink()
-    assert (tmp_path / "own" / "a").read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["own", "run"]
 
 
 def test_the_disk_holds_every_byte_before_a_name_is_given_and_the_name_after(tmp_path, monkeypatch):
@@ -212,15 +208,40 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(tmp_path, kind):
     folder, other = tmp_path / "folder", tmp_path / "other"
     folder.mkdir()
     other.mkdir()
-    refuse_others(folder, {"README.md"}.__contains__, "a data set")
+    refuse_others(folder, DATA_SET)
+    for left in (".DS_Store", f"{PREFIX}abcd0_12.partial"):  # of nobody
+        (folder / left).touch()
+    refuse_others(folder, DATA_SET)
+    (folder / "README.md").write_text("of somebody's own program")
+    with pytest.raises(ValueError, match="is not empty and holds no data set: name another folder"):
+        refuse_others(folder, DATA_SET)
+    (folder / "rows").touch()
+    refuse_others(folder, DATA_SET)
     strange = folder / "strange"
     if kind == "a file":
         strange.write_text("mine")
     else:
         strange.symlink_to(other if kind == "a link to a folder" else tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="holds 'strange', which is no part of a data set"):
-        refuse_others(folder, {"README.md"}.__contains__, "a data set")
+    with pytest.raises(ValueError, match="holds 'strange', which is no part of a data set and would be lost"):
+        refuse_others(folder, DATA_SET)
     linked = tmp_path / "linked"
     linked.symlink_to(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="is a link: name a folder"):
-        refuse_others(linked, {"README.md"}.__contains__, "a data set")
+        refuse_others(linked, DATA_SET)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [(".", "working folder"), ("..", "working folder"), ("/", "working folder"), ("../other", "not empty")],
+)
+def test_a_folder_of_work_is_never_replaced_by_whatever_name(tmp_path, monkeypatch, name, words):
+    inner = tmp_path / "inner"
+    for folder in (inner, tmp_path / "other"):
+        folder.mkdir(parents=True)
+        (folder / "thesis.txt").write_text("mine")
+    monkeypatch.chdir(inner)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=words), atomic_directory(name, DATA_SET):
+        pytest.fail("written")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (inner / "thesis.txt").read_text() == "mine"

@@ -20,7 +20,6 @@ from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.checkpoints.validate import READ, list_model_files
 from hf_attn.hub.dataset import FILES, check_dataset
 from hf_attn.hub.external_models import open_model
-from hf_attn.hub.pull import pull_checkpoint
 from hf_attn.hub.push import push_checkpoint
 from hf_attn.hub.space import list_sources
 from hf_attn.tasks import build_task
@@ -256,12 +255,6 @@ def test_a_data_set_is_made_of_its_own_files(tmp_path, name):
         (tmp_path / "data set" / file).write_text("words")
     link_out(tmp_path / "data set" / name, tmp_path / "data set")
     refusal(lambda: check_dataset(tmp_path / "data set"), name, OUTSIDE)
-
-
-def test_a_folder_to_replace_is_not_pulled_over_where_it_holds_a_link_out(folder):
-    link_out(folder / "README.md")
-    call = pull_checkpoint("ada/copy", folder, token=False, endpoint="http://127.0.0.1:9")
-    refusal(lambda: list(call), "README.md", OUTSIDE)
 
 
 def test_a_zip_holds_the_checkpoint_s_own_files(folder, monkeypatch):

@@ -191,6 +191,8 @@ def describe(session: Session, values: dict) -> dict:
             lines |= show_untrained_model(session, task, recipe, seed, probe)
     except FieldError as error:
         lines = form.describe_error(error, values, session.table)
+        if error.field == "table" and session.shown is None:
+            lines["board"] = None  # what stood there is of another task
     else:
         if run is not None:
             lines["note"] = notices.note(status_message(run))
