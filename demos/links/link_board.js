@@ -201,10 +201,16 @@ const watchServer = say => {
 
 /** Keep what boards show for the page that is loaded next in this tab; give what the page before kept. */
 const passDrawings = () => {
-  const passed = { drawn: JSON.parse(store.read(DRAWN)) || {} }; // empty once boards have it: a page may go before
+  const passed = { drawn: {} }; // empty once boards have it: a page may go before
+  try {
+    passed.drawn = JSON.parse(store.read(DRAWN)) || {};
+  } catch {
+    // nothing that a page left
+  }
   store.write(DRAWN, "{}");
   addEventListener("pagehide", () => {
     const { "link-board": _, ...values } = mountedBoards.values();
+    for (const id of Object.keys(values)) delete passed.drawn[id]; // it is not what they showed last
     // a board that follows a job was given only what changed last
     const whole = Object.entries(values).filter(([, value]) => !["running", "paused"].includes(value?.status));
     const text = JSON.stringify({ ...passed.drawn, ...Object.fromEntries(whole) });

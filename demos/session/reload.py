@@ -46,6 +46,7 @@ TAKE = f"""(_, key) => {{
         left = JSON.parse(sessionStorage.getItem("{STORE}"));
         sessionStorage.removeItem("{STORE}");
     }} catch {{ /* no store, or nothing that a page left */ }}
+    const past = Boolean(left?.past) && left.address === location.search;
     addEventListener("pagehide", () => {{ // without an answer yet, what was left before is left again
         const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
         const open = panels.find(one => one.offsetParent)?.id.slice("tab-".length);
@@ -53,15 +54,16 @@ TAKE = f"""(_, key) => {{
         const all = window.hfAttnHeld || left?.held || [];
         const held = JSON.stringify(all).length > {LONGEST_HELD} ? [] : all;
         const tab = own ? open : left?.tab || open;
-        const past = own ? window.hfAttnIsPast : left?.past;
-        const leaves = JSON.stringify({{ key: own || left?.key, tab, held, past, address: location.search }});
-        try {{ sessionStorage.setItem("{STORE}", leaves); }} catch {{ /* no store, no return */ }}
+        const isPast = own ? window.hfAttnIsPast : past;
+        const leaves = {{ key: own || left?.key, tab, held, past: isPast, address: location.search }};
+        try {{
+            sessionStorage.setItem("{STORE}", JSON.stringify(leaves));
+        }} catch {{ /* no store, no return */ }}
     }});
     const linked = new URLSearchParams(location.search).has("view");
-    const past = Boolean(left?.past) && left.address === location.search;
     return [null, JSON.stringify({{ ...left, linked, past }})];
 }}"""
-KNOW = "key => { window.hfAttnKey = key; return []; }"
+KNOW = "(_, key) => { window.hfAttnKey = key; return [null, key]; }"
 
 
 class SessionStore:
@@ -70,21 +72,33 @@ class SessionStore:
     def __init__(self, seconds: float = KEPT_SECONDS):
         self.seconds = seconds
         self.sessions: dict[str, Session] = {}
+        self.unheard: dict[str, str] = {}  # previous keys of pages that do not know theirs yet → those
         self.left: dict[str, float] = {}  # keys of those that wait → until when, who waits longest first
         self.is_watched = False
         self.lock = threading.Lock()
 
     def arrive(self, session: Session, left: str) -> tuple[str, bool]:
-        """(a page's key, whether a session was left under its previous key, `left`), which it takes over."""
+        """(a page's key, whether a session was left under its previous key, `left`), which it takes over.
+
+        The previous key leads there until the page has heard of its own: it may be loaded again before.
+        """
         key = secrets.token_urlsafe(16)
         with self.lock:
-            before = self.sessions.pop(left, None)
-            self.left.pop(left, None)
+            last = self.unheard.pop(left, left)
+            before = self.sessions.pop(last, None)
+            self.left.pop(last, None)
             self.sessions[key] = session
+            if before is not None:
+                self.unheard[left] = key
         session.when_closed = lambda: self.leave(key)
         if before is not None:
             session.take_over(before)
         return key, before is not None
+
+    def hear(self, key: str) -> None:
+        """A page knows its key, so no other leads to its session."""
+        with self.lock:
+            self.unheard = {old: new for old, new in self.unheard.items() if new != key}
 
     def leave(self, key: str) -> None:
         """A page was closed: its session waits for some time, or until too many others do."""
@@ -115,6 +129,7 @@ class SessionStore:
         with self.lock:
             session = self.sessions.pop(key, None)
             self.left.pop(key, None)
+        self.hear(key)
         if session is not None:
             session.empty()
         give_freed_memory_back_soon()
@@ -189,7 +204,12 @@ def wire(page: Page, links) -> None:
     page.arrived = page.connect(
         page.blocks.load, arrive, {"key": key}, {key: key, going: going, **shows}, js=TAKE, **NOW
     )
-    page.arrived.then(None, key, None, js=KNOW)
+
+    def hear(_session: Session, values: dict) -> dict:
+        waiting.hear(values["key"])
+        return {}
+
+    page.connect(page.arrived.then, hear, {"key": key}, {}, js=KNOW, **NOW)
     fields = [part for one in page.linked_fields for part in one.fields.values()]
     gr.on([part.change for part in fields], None, fields, None, js=HOLD, **LIGHT)
     runs = next(view for view in page.views if view.kind is TrainingJob)

@@ -38,7 +38,9 @@ class RecurrentState:
     projected: torch.Tensor | None
     length: torch.Tensor
 
-    is_compileable: ClassVar = False  # what generate asks of a cache
+    # what generate asks of a cache
+    is_compileable: ClassVar = False
+    is_linear: ClassVar = (False,)  # so it counts what was read, and gives the rest alone
 
     def get_seq_length(self, layer_idx: int = 0) -> torch.Tensor:  # noqa: ARG002 - as transformers' caches have it
         """How many tokens were read."""
@@ -129,6 +131,12 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
             raise TypeError(
                 f"cache is a {type(state).__name__}; a recurrent decoder carries a RecurrentState: "
                 "give None at the first step, and later what the step before returned."
+            )
+        rows, has_score = len(state.parts[0]), state.projected is not None
+        if rows != len(inputs_embeds) or has_score != (self.score is not None):
+            raise ValueError(
+                f"cache is the state of {rows} rows of another model, or of other rows than these "
+                f"{len(inputs_embeds)}: give what this model returned for them."
             )
         are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         run = self._run_feeding if self.config.feeds_context else self._run_at_once

@@ -42,26 +42,26 @@ def place_tokens(
     been made before.
     """
     positions = stack.positions
-    cache = getattr(cache, "self_attention_cache", cache)
+    seen = getattr(cache, "self_attention_cache", cache)
     rate = stack.config.dropout if stack.training else 0.0
 
     def drop(states: torch.Tensor) -> torch.Tensor:
         return nn.functional.dropout(states, rate) if rate else states
 
     if positions.reads_neighbours:
-        places = find_token_positions(position_ids, attention_mask, cache).expand(len(embeddings), -1)
-        newest = find_newest(position_ids, cache)
-        if cache is not None:
+        places = find_token_positions(position_ids, attention_mask, seen).expand(len(embeddings), -1)
+        newest = find_newest(position_ids, seen)
+        if seen is not None:
             known = embeddings.unflatten(-1, (stack.config.num_attention_heads, -1)).transpose(1, 2)
-            known, _ = cache.update(known, known, 0)  # [B, H, S, Dh]
+            known, _ = seen.update(known, known, 0)  # [B, H, S, Dh]
             embeddings = known.transpose(1, 2).flatten(2).to(embeddings.dtype)
         all_states = drop(add_neighbour_positions(positions, embeddings, places))
-        return PositionedInputs(all_states[:, newest], all_states=None if cache is None else all_states)
+        return PositionedInputs(all_states[:, newest], all_states=None if seen is None else all_states)
     between = (None, None)
     if positions.biases_scores:
         if stack.training and stack.config.crowd_noise:  # one for each row
             position_ids = position_ids.expand(len(embeddings), *position_ids.shape[1:])
-        key_positions = find_key_positions(position_ids, attention_mask, cache)
+        key_positions = find_key_positions(position_ids, attention_mask, seen)
         bias, vectors = positions.score_terms(position_ids, key_positions)
         if bias is not None:  # flex attention looks a row up by its number
             bias = bias.to(embeddings.dtype).expand(len(embeddings), -1, -1, -1)

@@ -208,10 +208,28 @@ def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
     back, stranger = Session(), Session()
     new, is_back = waiting.arrive(back, key)
     assert (new != key, is_back) == (True, True)
+    waiting.hear(new)
     assert not waiting.arrive(stranger, key)[1]
     assert list(back.runs) == ["run-1"]
     assert session.runs == stranger.runs == {}
     assert back.run.status == "finished"
+
+
+def test_a_page_that_is_loaded_again_before_it_heard_of_its_key_has_its_runs():
+    waiting = SessionStore()
+    session, _ = finished(steps="1")
+    key, _ = waiting.arrive(session, "")
+    for _ in range(3):  # each time with the one key that it knows
+        again = Session()
+        newest, is_back = waiting.arrive(again, key)
+        assert is_back
+        assert list(again.runs) == ["run-1"]
+    waiting.hear(newest)
+    assert not waiting.arrive(Session(), key)[1]
+    assert list(again.runs) == ["run-1"]
+    again.close()
+    waiting.give_up(newest)
+    assert waiting.unheard == {}
 
 
 @pytest.mark.parametrize("left", ["", "nobody", "[]", "null", "3", '{"tab": "train"}'])

@@ -46,7 +46,9 @@ def test_a_page_that_is_loaded_again_goes_on_with_its_run_its_tab_and_its_text(c
         page.get_by_role("button", name="Train", exact=True).click()
         expect(page.locator("#train-board .hf-when")).to_contain_text("step")
         page.wait_for_function("window.hfAttnKey")  # before, the server knows no page that could come back
-        page.reload()
+        for _ in range(3):  # the first ones hear of no key
+            page.reload(wait_until="commit")
+            page.wait_for_function("sessionStorage.getItem('hf-attn-visit') === null")
         expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
         set_training(page)
         expect(page.get_by_label("Steps", exact=True)).to_have_value("4000")
@@ -78,6 +80,19 @@ def test_a_page_that_is_left_before_the_server_knows_it_keeps_its_settings(chrom
         page.unroute("**/queue/join*")
         page.reload()
         expect(page.get_by_role("tab", name="Train", exact=True)).to_have_attribute("aria-selected", "true")
+        set_training(page)
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("123")
+        page.get_by_role("button", name="Copy link").click()
+        page.wait_for_url("**?view=*")
+        linked = page.url
+        set_training(page, Steps="77")
+        page.evaluate("history.replaceState(null, '', '?')")
+        page.route("**/queue/join*", lambda route: route.abort())
+        for _ in range(2):  # the link is opened, and loaded again before the server answers
+            page.goto(linked)
+            page.wait_for_function("sessionStorage.getItem('hf-attn-visit') === null")
+        page.unroute("**/queue/join*")
+        page.reload()
         set_training(page)
         expect(page.get_by_label("Steps", exact=True)).to_have_value("123")
 

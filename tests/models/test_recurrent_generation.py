@@ -30,6 +30,27 @@ def test_generate_writes_what_a_pass_over_everything_would(settings):
     assert model.generate(ids, **greedy, use_cache=False).tolist() == written.tolist()
 
 
+@every_mechanism
+@torch.no_grad()
+def test_generate_goes_on_from_a_state_as_if_it_had_read_everything(settings):
+    model = build_recurrent(**settings, eos_token_id=None)
+    ids, begun = random_ids(2, 5), torch.cat((torch.full((2, 1), START), random_ids(2, 4)), dim=1)
+    # the mask tells generate that what the state has read is among the ids
+    begin = {"decoder_input_ids": begun, "decoder_attention_mask": torch.ones_like(begun)}
+    greedy = {**begin, "max_new_tokens": 6, "do_sample": False}
+    state = model(ids, decoder_input_ids=begun[:, :-1], use_cache=True).cache
+    assert model.generate(ids, **greedy, cache=state).tolist() == model.generate(ids, **greedy).tolist()
+
+
+@torch.no_grad()
+def test_a_state_of_other_rows_or_of_another_mechanism_is_refused():
+    ids, (scored, plain) = random_ids(2, 5), [build_recurrent(score_function=s) for s in ("additive", "none")]
+    of_scored, of_plain = (m(ids, decoder_input_ids=ids, use_cache=True).cache for m in (scored, plain))
+    for model, state, rows in ((scored, of_scored, 1), (scored, of_plain, 2), (plain, of_scored, 2)):
+        with pytest.raises(ValueError, match=f"cache is the state of 2 rows .* than these {rows}"):
+            model(ids[:rows], decoder_input_ids=ids[:rows], cache=state)
+
+
 @pytest.mark.parametrize("settings", WIRINGS, ids=name_of)
 def test_beams_score_what_they_wrote_with_and_without_the_state(settings):
     model, source = build_recurrent(**settings), random_ids(2, 5)
