@@ -160,7 +160,9 @@ def _train(
     from hf_attn.checkpoints import run_folder
     from hf_attn.evaluation import baselines
     from hf_attn.evaluation.metrics import evaluate
+    from hf_attn.tasks import TASKS
     from hf_attn.tasks.base import CLASSES
+    from hf_attn.tasks.own_task import find_disagreement
     from hf_attn.training import loop
     from hf_attn.training.device import build_accelerator, describe_device
     from hf_attn.utils.freed_memory import keep_freed_memory
@@ -177,6 +179,8 @@ def _train(
     speaks = accelerator.is_main_process
     if speaks and (data := run.task.describe_data()):
         tell(data)
+    if speaks and type(run.task) not in TASKS.values() and (fault := find_disagreement(run.task)):
+        tell(fault)
     with (
         _open_tracker(accelerator, track, run) as log,
         stop_on_signal() as stop,

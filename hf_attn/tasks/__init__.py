@@ -1,14 +1,11 @@
 """What to learn: one file a task. A new task is a file here and a line in TASKS."""
 
 import dataclasses
-import functools
-import operator
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from hf_attn.tasks.base import TEXT, Task, Verdict, options_of
+from hf_attn.tasks.base import Task, Verdict, options_of
 from hf_attn.tasks.batch import Batch
+from hf_attn.tasks.own_task import check_returned
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.addition import Addition
 from hf_attn.tasks.synthetic.arithmetic import Arithmetic
@@ -28,7 +25,7 @@ from hf_attn.tasks.text.sentences import Sentences
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
-from hf_attn.utils.python_file import OwnCodeError, explain_methods, load_class, wrap_method
+from hf_attn.utils.python_file import explain_methods, load_class
 from hf_attn.utils.text import quote
 
 TASKS: dict[str, type[Task]] = {
@@ -87,56 +84,8 @@ def load_task_file(path: str | Path) -> type[Task]:
     task = load_class(path, Task, "task")  # type: ignore[type-abstract]
     _check_whole(task, path)
     explain_methods(task, path)
-    _check_returned(task, path)
+    check_returned(task, path)
     return task
-
-
-def _read_answer(given: object) -> str | None:
-    if given is not None and not isinstance(given, str):
-        raise TypeError
-    return given
-
-
-def _read_alignment(given: Any) -> list[list[int]] | None:
-    """Read [T][S] of 0, 1 and 2, also of numpy's or torch's numbers."""
-    if given is None:
-        return None
-    rows = [[operator.index(mark) for mark in row] for row in given]
-    if (
-        isinstance(given, dict)
-        or len({len(row) for row in rows}) > 1
-        or any(mark not in (0, 1, 2) for row in rows for mark in row)
-    ):
-        raise ValueError
-    return rows
-
-
-RETURNED: dict[str, tuple[Callable[[Any], object], str]] = {
-    "answer": (_read_answer, "a text or None"),
-    "size_of": (operator.index, "a whole number"),
-    "alignment": (_read_alignment, "None, or a list of equally long lists of 0, 1 and 2"),
-}
-
-
-def _check_returned(task: type[Task], path: Path) -> None:
-    """Let methods that the file defines refuse what is nothing of the kind that they are to return."""
-    names = RETURNED if task.kind != TEXT else {"answer"}  # of a text, sizes may be named and rows grow
-    for owner in task.__mro__:
-        for name in set(names) & set(vars(owner)) if owner.__module__ == task.__module__ else ():
-            read, kind = RETURNED[name]
-            wrap_method(owner, name, functools.partial(_checked, read, f"{path}: {name} must return {kind}"))
-
-
-def _checked(read: Callable[[Any], object], rule: str, method: Callable) -> Callable:
-    @functools.wraps(method)
-    def checked(*arguments, **named):
-        given = method(*arguments, **named)
-        try:
-            return read(given)
-        except (TypeError, ValueError) as error:
-            raise OwnCodeError(f"{rule}, not {quote(given)}.") from error
-
-    return checked
 
 
 def _check_whole(task: type[Task], path: Path) -> None:

@@ -258,6 +258,68 @@ def test_a_task_that_inherits_from_any_of_ours_answers_as_that_one(here, name):
         assert getattr(mine, method)(*given) == getattr(ours, method)(*given)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "1, self.max_length + 1",
+            "1, self.max_length + 5",
+            "draw must return lengths from 0 to 8, but those of",
+        ),
+        (
+            'first = self.vocabulary["a"]',
+            "first = 10**6",
+            "draw must return ids from 0 to 13, but those of the so",
+        ),
+        (
+            "return sources, targets, sources.ids",
+            "return sources, targets",
+            "draw must return sources and tar",
+        ),
+        (
+            "targets, sources.ids",
+            "targets, sources.ids[:3]",
+            "draw must return keys [28, K], but theirs are [3, 8]",
+        ),
+        ("n, self.max_length)", "n + 1, self.max_length)", "draw failed: RuntimeError"),
+        (
+            "Ragged((first + letters) * is_inside, lengths)",
+            "(first, letters)",
+            "draw must return sources and tar",
+        ),
+        ("return list(text)", "return 5", "split_source must return a list of symbols, not 5."),
+        (
+            "len(source) + 1)]",
+            "len(source))]",
+            "alignment must return 4 rows of 4 for 'cab' and 'fde', </s> co",
+        ),
+    ],
+)
+def test_what_is_drawn_read_or_aligned_wrongly_is_one_sentence(here, old, new, said):
+    assert EXAMPLE.count(old) == 1
+    (here / "my_task.py").write_text(EXAMPLE.replace(old, new), encoding="utf-8")
+    task = load_task_file("my_task.py")()
+    with pytest.raises(OwnCodeError, match=re.escape(f"my_task.py: {said}")) as refusal:
+        task.sample(torch.Generator().manual_seed(0), 9)
+        task.encode("cab")
+        task.alignment("cab", "fde")
+    assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 400
+
+
+def test_a_task_whose_answer_is_not_what_it_draws_is_told_before_it_is_learned(here, capsys):
+    wrong = EXAMPLE.replace("letters + self.shift)", "letters + self.shift + 1)")
+    assert wrong != EXAMPLE
+    (here / "my_task.py").write_text(wrong, encoding="utf-8")
+    _, _, errors = in_process(capsys, "train", "my_task.py", *FEW_STEPS)
+    assert re.search(
+        r"draw's target of '(\w+)' is '\w+', and answer says '\w+': what is learned is not", errors
+    )
+    (here / "my_task.py").write_text(EXAMPLE, encoding="utf-8")
+    _, _, errors = in_process(capsys, "train", "my_task.py", *FEW_STEPS)
+    assert "draw's target" not in errors
+
+
 @pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])
 def test_methods_of_any_kind_and_numbers_of_numpy_and_torch_are_taken(here, kind):
     first = "" if kind == "staticmethod" else "cls, "
@@ -266,11 +328,11 @@ def test_methods_of_any_kind_and_numbers_of_numpy_and_torch_are_taken(here, kind
     ends = "        return numpy.int64(len(source)) if source != 'e' else 1 / 0\n"
     text = EXAMPLE.replace(old, f"{counts}{ends}")
     old = re.search(r"def alignment\(.*\n", text)[0]
-    text = text.replace(old, f"{old}        import torch\n        return torch.eye(3, dtype=int)\n")
+    text = text.replace(old, f"{old}        import torch\n        return torch.eye(4, dtype=int)\n")
     (here / "my_task.py").write_text(text, encoding="utf-8")
     task = load_task_file("my_task.py")()
     assert (task.size_of("cab"), type(task.size_of("cab"))) == (3, int)
-    assert task.alignment("cab", "bac") == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert task.alignment("cab", "bac") == torch.eye(4).tolist()
     with pytest.raises(OwnCodeError, match=r"size_of failed: ZeroDivisionError.* \(line \d+: "):
         task.size_of("e")
 
