@@ -13,7 +13,7 @@ from hf_attn.tasks.options import SizeChoice
 from ..ui import formatting, notices
 
 LARGEST_SEED = 2**31 - 1
-BETWEEN_THOUSANDS = re.compile(r"(?<=\d)\s(?=\d{3}(?!\d))")
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:\s\d{3})+(?:\.\d*)?")  # 1 234 567.8
 LONGEST_QUOTE = 20  # characters of what was typed, in the sentence that refuses it
 CANNOT_START = notices.note("Nothing can start until the marked settings are corrected.")
 NO_SIZE = SizeChoice(None, "Longest", (), None)
@@ -68,7 +68,7 @@ def read_number(
     """
     typed = "" if text is None else str(text).strip()
     try:
-        number = float(BETWEEN_THOUSANDS.sub("", typed))
+        number = float("".join(typed.split()) if GROUPED.fullmatch(typed) else typed)
     except ValueError:
         number = math.nan
     if low <= number <= high and not (whole and number % 1):

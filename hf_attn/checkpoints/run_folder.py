@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.save_load import save_checkpoint
 from hf_attn.checkpoints.training_record import build_training_record
-from hf_attn.checkpoints.validate import CHECKPOINT, LARGEST_JSON, NEEDED_FILES, TRAINING
+from hf_attn.checkpoints.validate import CHECKPOINT, LARGEST_JSON, NEEDED_FILES, RUN, TRAINING
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.metrics import Evaluation, evaluate
 from hf_attn.models.config_checks import bounded, check_bounds
@@ -35,7 +35,7 @@ from hf_attn.training.loop import Report, train
 from hf_attn.utils.atomic_write import FolderKind, check_target, clear_leftovers, refuse_others, write_file
 from hf_attn.utils.folder_files import list_files, read_file
 
-RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
+STATE, REPORTS, LOCK = "training_state", "reports.jsonl", ".lock"
 # a folder whose place the checkpoint takes; an earlier one may be in it until then
 UNFINISHED = FolderKind(
     "run of hf_attn",

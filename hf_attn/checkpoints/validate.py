@@ -40,6 +40,7 @@ from hf_attn.utils.text import quote, shorten
 
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
+RUN = "run.json"  # in the folder of a run that is not finished
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 INDEX = f"{WEIGHTS}.index.json"  # where weights are in several files
 CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
@@ -137,6 +138,10 @@ def check_files(directory: Path) -> None:
     if not directory.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(directory)!r}; give the folder of a saved checkpoint."
+        )
+    if (directory / RUN).exists():
+        raise FileNotFoundError(
+            f"{directory} holds a run that is not finished: `hf-attn train --resume {directory}` ends it."
         )
     files = list_model_files(directory)
     refuse_adapter(str(directory), files)

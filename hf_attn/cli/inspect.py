@@ -154,7 +154,7 @@ def generate(
             if written.beams is not None:
                 figures["beams"] = [_beam_row(reader, text, answer) for answer in written.beams.answers]
             print_json("generation", source=text, prediction=prediction, **figures)
-        rows.append((text, prediction, judged, f"{written.score:.3f}"))
+        rows.append((text, prediction, judged, f"{round(written.score, 3) + 0:.3f}"))
     if not as_json:
         print_table("source", "prediction", "", "log p", rows=rows)
 

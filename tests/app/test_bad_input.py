@@ -268,7 +268,7 @@ def test_thousands_are_read_with_the_spaces_that_people_put_between_them(space):
         return read_number("steps", typed, 1, 10**7, whole=True, example=5)
 
     assert (read(f"1{space}000"), read(f"2{space}000{space}000")) == (1000, 2_000_000)
-    for typed in (f"1{space}2", f"10{space}00", f"1{space}0000"):
+    for typed in (f"1{space}2", f"10{space}00", f"1{space}0000", f"12345{space}678", f"0.001{space}000"):
         with pytest.raises(FieldError, match="is not a number"):
             read(typed)
 

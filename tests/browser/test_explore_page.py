@@ -43,8 +43,10 @@ def test_a_removed_head_changes_the_answer_shown_and_every_head_is_counted_behin
         expect(lens.locator(".hf-said-labels")).to_contain_text("without the edge")
         lens.locator("canvas[tabindex='0']").first.press("Escape")
         expect(lens.locator(".hf-meant")).to_have_text("No cell is chosen: choose one in the map above.")
+        expect(lens.locator(".hf-said-labels")).to_be_hidden()  # of the edge before
         lens.get_by_role("button", name="nothing", exact=True).click()
         expect(strips).to_have_text(symbols_of(change.before))
+        expect(lens.locator(".hf-said-labels")).to_be_visible()
 
         roles = checks.locator(".hf-roles-table tbody tr")
         expect(roles.first).to_be_hidden()

@@ -107,6 +107,9 @@ def test_somebody_s_file_in_a_run_s_folder_is_never_lost(tmp_path, unbroken, cap
     assert errors.count("\n") == 1
     assert "holds 'notes.txt', which is no part of a run of hf_attn and would be lost: move it" in errors
     assert f"--resume {out}" in errors
+    code, _, errors = in_process(capsys, "eval", out)
+    assert code != 0
+    assert f"{out} holds a run that is not finished: `hf-attn train --resume {out}` ends it." in errors
     (out / "notes.txt").rename(tmp_path / "notes.txt")
     in_process(capsys, "train", "--resume", out)
     assert (out / "model.safetensors").read_bytes() == unbroken

@@ -283,8 +283,8 @@ def test_a_task_that_inherits_from_any_of_ours_answers_as_that_one(here, name):
         ),
         ("n, self.max_length)", "n + 1, self.max_length)", "draw failed: RuntimeError"),
         (
-            "Ragged((first + letters) * is_inside, lengths)",
-            "(first, letters)",
+            "return sources, targets,",
+            "return (sources.ids, lengths), targets,",
             "draw must return sources and tar",
         ),
         ("return list(text)", "return 5", "split_source must return a list of symbols, not 5."),
@@ -299,10 +299,14 @@ def test_what_is_drawn_read_or_aligned_wrongly_is_one_sentence(here, old, new, s
     assert EXAMPLE.count(old) == 1
     (here / "my_task.py").write_text(EXAMPLE.replace(old, new), encoding="utf-8")
     task = load_task_file("my_task.py")()
-    with pytest.raises(OwnCodeError, match=re.escape(f"my_task.py: {said}")) as refusal:
+
+    def use():
         task.sample(torch.Generator().manual_seed(0), 9)
         task.encode("cab")
         task.alignment("cab", "fde")
+
+    with pytest.raises(OwnCodeError, match=re.escape(f"my_task.py: {said}")) as refusal:
+        use()
     assert "\n" not in str(refusal.value)
     assert len(str(refusal.value)) < 400
 

@@ -119,6 +119,7 @@ const questionOf = (host, howHost, trigger) => {
     const no = refusal();
     meant.textContent = no;
     meant.hidden = !no;
+    host.classList.toggle("hf-unasked", Boolean(no)); // the answer that stands there is to another question
     problem.hidden = !view.error;
     problem.textContent = view.error;
     host.hidden = Boolean(view.no_answer);

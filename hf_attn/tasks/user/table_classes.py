@@ -81,7 +81,8 @@ class OwnClasses(TableTask, TextClassification):
         """The table's rows; texts that `fold_text` makes equal are a group."""
         if not self.dataset and not self.path:
             raise ValueError(
-                "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
+                "Task 'csv' has no data: give path=table.csv (on the command line --set path=table.csv), or "
+                "dataset=… for a data set on the Hub."
             )
         if self.dataset:
             lines = read_dataset(self.dataset, self.columns, self.known)

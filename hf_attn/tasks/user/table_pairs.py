@@ -96,8 +96,8 @@ class Pairs(TableTask, OwnText):
             return list(dict.fromkeys(line.cells for line in lines))
         if not self.path:
             raise ValueError(
-                "Task 'pairs' has no data: give path=table.csv, a table of sources and targets, or dataset=… "
-                "for a data set on the Hub."
+                "Task 'pairs' has no data: give path=table.csv (on the command line --set path=table.csv), "
+                "a table of sources and targets, or dataset=… for a data set on the Hub."
             )
         return list(dict.fromkeys(line.cells for line in read_columns(self.path, self.columns)))
 
