@@ -105,7 +105,9 @@ def is_checkpoint_file(name: str) -> bool:
 
 # a folder that may be replaced by another checkpoint
 CHECKPOINT = FolderKind(
-    "checkpoint of hf_attn", NEEDED_FILES, lambda name: is_checkpoint_file(name) or name in RETIRED
+    "checkpoint of hf_attn",
+    (*NEEDED_FILES, TRAINING),
+    lambda name: is_checkpoint_file(name) or name in RETIRED,
 )
 
 
@@ -139,19 +141,18 @@ def check_files(directory: Path) -> None:
         raise FileNotFoundError(
             f"There is no folder {str(directory)!r}; give the folder of a saved checkpoint."
         )
-    if (directory / RUN).exists():
-        raise FileNotFoundError(
-            f"{directory} holds a run that is not finished: `hf-attn train --resume {directory}` ends it."
-        )
     files = list_model_files(directory)
     refuse_adapter(str(directory), files)
     if WEIGHTS not in files:
         refuse_pickles(str(directory), os.listdir(directory))
     for name in NEEDED_FILES:
         if name not in files:
-            raise FileNotFoundError(
-                f"{directory} is no complete checkpoint: {name} is missing. Save it again."
+            why = (
+                f"holds a run that is not finished: `hf-attn train --resume {directory}` ends it."
+                if (directory / RUN).exists()
+                else f"is no complete checkpoint: {name} is missing. Save it again."
             )
+            raise FileNotFoundError(f"{directory} {why}")
 
 
 def refuse_pickles(place: str, names: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ import functools
 import shutil
 import time
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -43,6 +43,7 @@ from hf_attn.hub.client import (
 from hf_attn.utils.atomic_write import atomic_directory, refuse_others
 
 LARGEST = 1_000_000_000  # bytes of a whole checkpoint
+TO_REPLACE = replace(CHECKPOINT, needed=NEEDED_FILES)  # what was pulled before may lack training.json
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def pull_checkpoint(
     check_repo_id(repo_id)
     check_revision(revision)
     directory = Path(directory)
-    refuse_others(directory, CHECKPOINT)
+    refuse_others(directory, TO_REPLACE)
     api = open_hub(token, endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} what {repo_id} holds.")
     repo = yield from call_with_retries(
@@ -112,7 +113,7 @@ def pull_checkpoint(
     files = _choose_files(repo, largest)
     names = [file.rfilename for file in files]
     size = sum(file.size or 0 for file in files)
-    with atomic_directory(directory, CHECKPOINT) as partial, _name_the_repo(repo_id, partial, directory):
+    with atomic_directory(directory, TO_REPLACE) as partial, _name_the_repo(repo_id, partial, directory):
         yield from _download(api, repo, files, partial, sleep)
         yield Progress("checking", f"{len(files)} files, {in_megabytes(size)}.", size, size)
         checkpoint = load_checkpoint(partial)

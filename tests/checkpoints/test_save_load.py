@@ -103,11 +103,16 @@ def test_what_is_loaded_is_what_was_saved(tiny_checkpoint, tmp_path):
     assert second.tokenizer("1 2 3")["input_ids"] == first.task.encode("1 2 3")
 
 
-@pytest.mark.parametrize("held", ["README.md", "sub/data.csv", "a whole checkpoint and notes.txt"])
+@pytest.mark.parametrize(
+    "held",
+    ["README.md", "sub/data.csv", "a whole checkpoint and notes.txt", "somebody's model and README.md"],
+)
 def test_a_folder_with_anything_else_in_it_is_refused_and_stays(tiny_checkpoint, tmp_path, held):
     folder, checkpoint = tmp_path / "work", load_checkpoint(tiny_checkpoint)
-    if held.startswith("a whole"):
+    if " and " in held:
         shutil.copytree(tiny_checkpoint, folder)
+    if held.startswith("somebody"):
+        (folder / "training.json").unlink()
     mine = folder / held.rpartition(" ")[2]
     mine.parent.mkdir(parents=True, exist_ok=True)
     mine.write_text("mine")
