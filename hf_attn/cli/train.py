@@ -174,12 +174,13 @@ def _train(
         accelerator = build_accelerator(run.device)
         share = loop.share_of_batch(run.recipe, accelerator)
         run.task.held_out(1)  # data that are not here are refused
+        fault = find_disagreement(run.task) if type(run.task) not in TASKS.values() else ""
         registry.check_recipe(run.task, run.recipe, accelerator.device, share)
         model = registry.build_model(run.task, run.recipe, run.seed)
     speaks = accelerator.is_main_process
     if speaks and (data := run.task.describe_data()):
         tell(data)
-    if speaks and type(run.task) not in TASKS.values() and (fault := find_disagreement(run.task)):
+    if speaks and fault:
         tell(fault)
     with (
         _open_tracker(accelerator, track, run) as log,

@@ -13,6 +13,7 @@ from hf_attn.architectures.map_sizes import estimate_map_bytes, side_of
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.generation.generate import check_ids
 from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.utils.text import replace_surrogates
 
 USED = ("input_ids", "attention_mask", "token_type_ids", "labels")  # of a dict
 
@@ -94,7 +95,7 @@ def _read_ids(name: str, given, tokenizer, row: int | None) -> tuple[torch.Tenso
     if isinstance(given, str):
         if tokenizer is None:
             raise ValueError("Text was given without a tokenizer: pass tokenizer=…, or ids.")
-        given = tokenizer(given)["input_ids"]
+        given = tokenizer(replace_surrogates(given))["input_ids"]
     mask = None
     if isinstance(given, Mapping):
         if given.get("input_ids") is None:

@@ -116,7 +116,7 @@ def _checked(name: str, rule: str, method: Callable) -> Callable:
             return read(given, *arguments, **named)
         except _Told as error:
             raise OwnCodeError(f"{rule}{error}.") from error
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, ValueError, AttributeError, RuntimeError) as error:
             shown = f"a {type(given).__name__}" if name == "draw" else quote(given)
             raise OwnCodeError(f"{rule}{kind}, not {shown}.") from error
 

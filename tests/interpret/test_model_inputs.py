@@ -122,6 +122,12 @@ def test_a_tokenizer_s_output_is_read_as_the_text_is(name):
         assert_same_maps(attention_maps(model, text, tokenizer(target), tokenizer=tokenizer), expected)
 
 
+def test_half_a_pair_of_surrogates_is_read_as_what_no_text_has():
+    model, tokenizer = build_native("bert")
+    odd, plain = (attention_maps(model, f"the {c} cat", tokenizer=tokenizer) for c in ("\ud800", "\ufffd"))
+    assert_same_maps(odd, plain)
+
+
 def test_several_texts_are_chosen_from_by_row_padded_or_not():
     model, tokenizer = build_native("t5")
     for inputs in (tokenizer(TEXTS, padding=True, return_tensors="pt"), tokenizer(TEXTS)):
