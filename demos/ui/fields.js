@@ -3,6 +3,7 @@
    The number beside a slider: what it cannot be is told under it and goes no further, so that nothing is computed from
    it; where the field is left, the slider's own number comes back.
    A list: from its field Tab goes to the next field, not into the list, which closes.
+   A menu that lies over the page: Escape and a click elsewhere close it.
    Radio buttons, and the examples under an input: one Tab stop, in which arrows move. */
 const rangeOf = field => field.closest(".block")?.querySelector("input[type=range]");
 
@@ -91,5 +92,19 @@ document.addEventListener("keydown", event => {
   next.focus();
   if (next.type === "radio") next.click();
 });
+
+const closeMenus = event => {
+  const isKey = event.type === "keydown";
+  const target = /** @type {Element} */ (event.target);
+  if (isKey && (event.key !== "Escape" || document.querySelector("[role=option]"))) return; // that list closes first
+  for (const menu of document.querySelectorAll(".hf-menu")) {
+    /** @type {HTMLElement} */
+    const press = menu.querySelector("button.label-wrap.open");
+    if (!press || (!isKey && menu.contains(target))) continue;
+    press.click();
+    if (isKey) press.focus();
+  }
+};
+for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, closeMenus, true);
 
 export {};

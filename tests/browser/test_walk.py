@@ -223,6 +223,19 @@ def test_the_menu_of_examples_is_walked_by_keyboard_and_a_wrong_input_stays_to_b
         expect(page.locator("#attention-error")).to_contain_text("is not allowed")
         assert field.bounding_box()["width"] > 200
         expect(field).to_have_value("hello world")
+        menu = page.locator("#attention-example > button")
+        page.get_by_label("Weights", exact=True).click()
+        page.get_by_role("option").first.wait_for()
+        page.keyboard.press("Escape")  # closes the list alone
+        expect(page.get_by_role("option")).to_have_count(0)
+        expect(menu).to_contain_class("open")
+        field.press("Escape")
+        expect(menu).not_to_contain_class("open")
+        expect(menu).to_be_focused()
+        menu.click()
+        expect(menu).to_contain_class("open")
+        page.locator("#attention-headline").click()
+        expect(menu).not_to_contain_class("open")
 
 
 def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(chromium, served_app):
