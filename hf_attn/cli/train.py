@@ -178,10 +178,9 @@ def _train(
         registry.check_recipe(run.task, run.recipe, accelerator.device, share)
         model = registry.build_model(run.task, run.recipe, run.seed)
     speaks = accelerator.is_main_process
-    if speaks and (data := run.task.describe_data()):
-        tell(data)
-    if speaks and fault:
-        tell(fault)
+    for told in (run.task.describe_data(), fault):
+        if speaks and told:
+            tell(told)
     with (
         _open_tracker(accelerator, track, run) as log,
         stop_on_signal() as stop,
