@@ -109,6 +109,7 @@ def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_
     form_values = changed(task="Your own pairs", num_hidden_layers=1)
     lines = train.describe(Session(), form_values)
     assert "Choose a table first" in lines.pop("note")
+    assert lines.pop("board") is None, "what stood there is of another task"
     assert set(lines.values()) == {""}
     assert "Choose a table first" in press_with(Session(), "Your own pairs")["table_error"]
 
