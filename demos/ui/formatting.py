@@ -28,6 +28,11 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{100 * share:.{digits}f}{NARROW}%"
 
 
+def power(number: float) -> str:
+    """A tiny number by its size: 4e−16."""
+    return f"{number:.0e}".replace("-", "−")
+
+
 def clock(seconds: float) -> str:
     """Minutes and seconds: 1:05."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

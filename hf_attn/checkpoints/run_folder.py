@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.save_load import save_checkpoint
 from hf_attn.checkpoints.training_record import build_training_record
-from hf_attn.checkpoints.validate import CHECKPOINT, LARGEST_JSON, NEEDED_FILES, RUN, TRAINING
+from hf_attn.checkpoints.validate import CHECKPOINT, LARGEST_JSON, RUN
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.metrics import Evaluation, evaluate
 from hf_attn.models.config_checks import bounded, check_bounds
@@ -110,8 +110,8 @@ def _tidy(directory: Path) -> None:
 
 def is_finished(directory: Path) -> bool:
     """Whether the folder is a whole checkpoint of ours, with no run under way."""
-    files = (*NEEDED_FILES, TRAINING)
-    return not (directory / RUN).exists() and all((directory / name).is_file() for name in files)
+    is_whole = all((directory / name).is_file() for name in CHECKPOINT.needed)
+    return is_whole and not (directory / RUN).exists()
 
 
 def save_run(directory: Path, run: Run) -> None:

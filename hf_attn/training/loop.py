@@ -31,7 +31,7 @@ from hf_attn.utils.text import shorten
 VALIDATION_SAMPLE = 200  # validation examples that a report is measured on
 CONFIRMING_SAMPLE = 1000  # those that confirm a report which says that the goal is reached
 PROGRESS = "progress.json"  # in a state's folder
-STATE = FolderKind("state of a run", (PROGRESS,), lambda name: "/" not in name)
+STATE_FOLDER = FolderKind("state of a run", (PROGRESS,), lambda name: "/" not in name)
 LARGEST_PROGRESS = 50_000_000  # bytes
 
 
@@ -359,7 +359,7 @@ def save_state(accelerator: Accelerator, progress: RunState, state_dir: str | Pa
     with contextlib.ExitStack() as stack:
         folder: list[str | None] = [None]
         if accelerator.is_main_process:
-            folder[0] = str(stack.enter_context(atomic_directory(state_dir, STATE)))
+            folder[0] = str(stack.enter_context(atomic_directory(state_dir, STATE_FOLDER)))
         broadcast_object_list(folder)
         with storing_apart(accelerator):
             accelerator.save_state(folder[0])

@@ -176,6 +176,7 @@ def refuse_others(directory: Path, kind: FolderKind) -> None:
     """Refuse to replace what is no earlier folder of its kind, or holds anything else; a file or a link, too.
 
     A folder without any file is as good as none; files that systems leave everywhere do not count.
+    `atomic_directory` looks itself: this is for a look before what takes long.
     """
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise ValueError(f"{directory} is {'a link' if directory.is_symlink() else 'a file'}: name a folder.")

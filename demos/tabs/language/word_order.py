@@ -78,7 +78,7 @@ def tell_distances(rows: list[dict]) -> list[notices.Part]:
     without, with_them = (max(row["distance"][name] for row in rows) for name in PLACES)
     return [
         "Without positions attention reads both sentences as the same bag of words: the outputs differ by ",
-        ("b", f"{without:.0e}".replace("-", "−") if without else "0"),
+        ("b", formatting.power(without) if without else "0"),
         " at most. With positions by ",
         ("b", f"{with_them:.2f}"),
         ".",

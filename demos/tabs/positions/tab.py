@@ -123,7 +123,7 @@ def tell_order(value: dict) -> list[notices.Part]:
     without = "does not change" if order["without"] < ROUNDING else "changes"
     told = f"Without position encodings, reordering the words {without} the output"
     if value["type"] == "none":
-        return [f"{told}: ", ("b", f"L2 {order['without']:.0e}".replace("-", "−")), "."]
+        return [f"{told}: ", ("b", f"L2 {formatting.power(order['without'])}"), "."]
     told = f"{told}. With “{value['title']}” it "
     if order["with_positions"] < ROUNDING:
         return [told, "does not change it either."]
