@@ -4,32 +4,25 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-fast test-slow hub-smoke gpu lint lint-web bench bench-long reach sources sources-full test-hard soak test-versions licences reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-nightly hub-smoke gpu lint lint-web bench bench-long reach sources sources-full soak test-versions licences reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
 
-# A worker for each core; the tests of one file stay together, since they share servers and checkpoints, and the
-# files that take longest come first (tests/conftest.py).
-# Some fifty processes are started meanwhile: none compiles the package again, whatever the environment says.
+# Tests start processes: none compiles the package again, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The lint, of one core, beside the tests: whichever fails, both are seen to the end.
 test: $(VENV)/.test chromium
 	$(MAKE) --no-print-directory --jobs 2 --keep-going lint run-tests
 
 run-tests: $(VENV)/.test
-	$(PYTEST)
+	$(BIN)/python -m tests.run
 
-test-fast: $(VENV)/.test
-	$(PYTEST) -m 'not browser and not long and not slow and not gpu and not network'
-
-test-slow: $(VENV)/.test chromium
-	$(BIN)/python -m pytest -m slow
-
-# Kills, a class of thirty, odd input and strangers' checkpoints: under an hour. docs/reliability.md has its figures.
-test-hard: $(VENV)/.test chromium
+# The wide matrices, the screens in a browser, fresh environments; then kills, a class of thirty, odd input and
+# strangers' checkpoints. docs/reliability.md has the figures.
+test-nightly: $(VENV)/.test chromium
+	$(BIN)/python -m tests.run nightly
 	$(BIN)/python -m tests.hard
 	$(MAKE) figures
 

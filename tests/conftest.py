@@ -5,11 +5,15 @@ Torch and the package are imported where they are needed: the process that only 
 
 import gc
 import os
+import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.run import UNSTEADY, file_name
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
 # rows that only the tests which ask for them add; modules of one name, which pytest loads by itself
@@ -22,24 +26,62 @@ hypothesis.settings.register_profile("the same everywhere", derandomize=True, de
 hypothesis.settings.load_profile("the same everywhere")
 
 
+STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+started: list[str] = []  # by the test that runs now
+sys.addaudithook(lambda event, _: started.append(event) if event in STARTS else None)
+processor: Counter[str] = Counter()  # seconds, of each folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Note which tests start processes, and at the end of a folder what it took of the processor."""
+    started.clear()
+    result = yield
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        import psutil
+
+        this = psutil.Process()
+        each = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+        used = sum(one.user + one.system + one.children_user + one.children_system for one in each)
+        folder = str(item.path.parent.relative_to(item.config.rootpath))
+        processor[folder] += round(used - processor.total(), 1)
+    return result
+
+
+def pytest_sessionfinish(session):
+    """Give what was measured to the process that hands tests out."""
+    getattr(session.config, "workeroutput", {})["processor"] = dict(processor)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Of a test that failed, tell whether it starts processes, and keep what its pages and servers show."""
+    report = yield
+    if report.failed:
+        served = any(name.startswith("served_") for name in getattr(item, "fixturenames", ()))
+        report.user_properties.append(("starts", served or bool(started)))
+        if "tests.support.browser" in sys.modules:
+            from tests.support.browser import keep_evidence
+
+            keep_evidence(UNSTEADY, file_name(item.nodeid))
+    return report
+
+
 def pytest_itemcollected(item):
-    """Mark what drives a browser, and what waits for a server in a process of its own to start."""
+    """Mark what drives a browser: a few journeys every time, all else in the nightly set."""
     if item.path.is_relative_to(BROWSER):
         from tests.support.browser import find_chromium
 
         item.add_marker("browser")
+        if item.path.name != "test_journeys.py":
+            item.add_marker("nightly")
         if find_chromium() is None:
             item.add_marker(pytest.mark.skip(reason="no Chromium on this machine"))
-    elif any(name.startswith("served_") for name in getattr(item, "fixturenames", ())):
-        item.add_marker("long")
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the files that take longest, so that no core is idle at the end."""
-    files = {
-        mark: {item.path for item in items if item.get_closest_marker(mark)} for mark in ("browser", "long")
-    }
-    items.sort(key=lambda item: (item.path not in files["browser"], item.path not in files["long"]))
+    """Begin with the browser's, which take longest, so that no core is idle at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("browser") is None)
 
 
 def pytest_collection_finish():

@@ -185,7 +185,6 @@ def complain_of(outputs, where):
                 yield f"{where}: {len(said)} characters in {component.elem_id}: {said[:200]}"
 
 
-@pytest.mark.long
 def test_every_field_takes_whatever_is_typed_or_says_under_it_what_it_takes(app):
     typed = [field for field in fields_of(app) if isinstance(field, components.Textbox)]
     typed += [field for field in fields_of(app) if getattr(field, "allow_custom_value", False)]

@@ -203,7 +203,6 @@ def test_a_duel_that_waits_for_a_place_is_stopped_at_once_and_starts_nothing():
     assert read_boards(outputs) == []
 
 
-@pytest.mark.long
 def test_equal_seconds_are_spent_by_all():
     session, held = begun(budget="seconds", seconds="1")
     list(follow(session))

@@ -166,7 +166,6 @@ def test_the_lines_of_the_page_for_agents_work_as_pasted(served_app, capsys):
     assert "7 3 2" in capsys.readouterr().out
 
 
-@pytest.mark.long
 def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(tmp_path):
     pytest.importorskip("mcp")
     import anyio

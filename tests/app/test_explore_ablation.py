@@ -239,7 +239,6 @@ def test_without_attention_only_tokens_can_be_taken_away():
     assert "this model has no attention that can be changed" in refused["error"]
 
 
-@pytest.mark.long
 def test_a_class_and_one_sequence_are_asked_like_an_answer():
     _, last = asked(
         "attn-docstring-topics",

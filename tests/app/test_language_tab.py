@@ -312,7 +312,6 @@ def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
     assert "press Train vectors first" in word_vectors.look_up(session, FORM)["word_error"]
 
 
-@pytest.mark.long
 def test_the_words_that_are_asked_are_sent_once_and_what_is_typed_meanwhile_stays():
     session = Session()
     word_vectors.press_train(session, FORM)

@@ -143,7 +143,6 @@ def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
     assert "time limit" not in messages.status_message(session.run)
 
 
-@pytest.mark.long
 def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
     _, recipe, seed = form.read_form(changed(steps="20000"))
     session = Session(device="cpu")
@@ -156,7 +155,6 @@ def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(m
     assert 0 < session.run.step < 20_000
 
 
-@pytest.mark.long
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
     session = Session(device="cpu")
     rivals = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}

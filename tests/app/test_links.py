@@ -203,7 +203,6 @@ def test_a_teachers_link_disables_every_field_of_its_tab(linked, name):
     assert "set by the link" in told["opened"]["said"]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("steps", "other"), [(6, {}), (3, {"seed": "5", "model": "dot", "hidden_size": 32})])
 def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(linked, steps, other):
     sender = begun(**other)
@@ -234,7 +233,6 @@ def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(linked, steps
         session.close()
 
 
-@pytest.mark.long
 def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got(linked):
     sender, friend = begun(), linked.session()
     trained_by(sender)
@@ -253,7 +251,6 @@ def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got(linked):
         session.close()
 
 
-@pytest.mark.long
 def test_a_link_that_trains_for_long_asks_first(linked):
     sender, friend = begun(), linked.session()
     trained_by(sender)

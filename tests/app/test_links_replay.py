@@ -48,7 +48,6 @@ def closing(*sessions):
         session.close()
 
 
-@pytest.mark.long
 def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(linked):
     sender, friend = with_three_runs(), linked.session()
     boards = {TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
@@ -77,7 +76,6 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(li
     closing(sender, friend)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("seconds", "asks"), [(19.0, None), (21.0, "takes about 1:03 to train")])
 def test_what_all_jobs_of_a_link_take_together_decides_whether_it_asks(linked, seconds, asks):
     sender, friend = with_three_runs(), linked.session()
@@ -111,7 +109,6 @@ def test_a_links_run_that_is_stopped_before_its_first_step_was_not_trained(linke
     closing(sender, friend)
 
 
-@pytest.mark.long
 def test_two_runs_alike_are_two_where_the_link_is_opened(linked):
     sender, friend = begun(), linked.session()
     trained_by(sender)
@@ -135,7 +132,6 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     closing(sender, friend)
 
 
-@pytest.mark.long
 def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     sender, friend = with_three_runs(), linked.session()
@@ -152,7 +148,6 @@ def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_roo
     closing(sender, friend)
 
 
-@pytest.mark.long
 def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks(linked):
     sender, friend = with_three_runs(), linked.session()
     state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
@@ -324,7 +319,6 @@ def version_1(**state):
     return f"1.{packed}"
 
 
-@pytest.mark.long
 def test_a_link_of_before_trains_its_runs_and_opens_its_fields_and_boards(linked):
     sender, friend = with_three_runs(), linked.session()
     described = [replay.describe_run(sender.runs[name]) for name in ("run-3", "run-2", "run-1")]

@@ -81,7 +81,6 @@ def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
     assert not tree["wrong"]
 
 
-@pytest.mark.long
 def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads():
     for label, (name, option, _, _, size) in task_choices().items():
         if form.TASKS[name].column_options or name == "pronunciation":

@@ -90,7 +90,6 @@ def test_nothing_begins_again_while_a_run_is_under_way():
 # ---------------------------------------------------------------- names
 
 
-@pytest.mark.long
 def test_a_new_name_stays_with_the_run_and_its_file():
     session, _ = finished(steps="1")
     table = json.loads(rename_run(session, Named("run-1", "  <b>first</b>\u202f \n try 🙂 "))["runs"])
@@ -180,7 +179,6 @@ def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe
     assert set(errors.values()) == {""}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text"), [("topics", "Return a file."), ("text", "Return the name of a file.")]
 )
@@ -265,7 +263,6 @@ def test_who_left_is_given_up_in_time_and_earlier_where_too_many_wait(monkeypatc
     assert len(waiting.sessions) == 1  # of the page that came back
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_run_under_way_goes_on_in_the_page_that_comes_back_as_it_was(is_paused):
     waiting, session = SessionStore(), begun(steps="40")

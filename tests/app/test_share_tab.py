@@ -144,7 +144,6 @@ def test_a_hub_that_cannot_be_reached_is_said_at_once(catalog, hub_here):
     assert any("asking again" in step["message"] for step in told[-1]["steps"])
 
 
-@pytest.mark.long
 def test_the_card_that_is_shown_is_the_one_that_is_pushed_and_a_run_is_saved_once(catalog, hub_here):
     session, _ = finished(catalog, steps="2", hidden_size=32, encoder_layers=1, decoder_layers=1)
     session.endpoint = hub_here.endpoint

@@ -143,7 +143,6 @@ def same_figures(figures, shown):
     } == shown
 
 
-@pytest.mark.long
 def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
     session, _ = learned
@@ -155,7 +154,6 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
     assert same_figures(left.roles.untrained, compared["untrained"])
 
 
-@pytest.mark.long
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
     explored(next(iter(session.runs)), "7 2 5", session)
@@ -236,7 +234,6 @@ def learned():
     return finished(steps="4", hidden_size=16)
 
 
-@pytest.mark.long
 def test_train_s_lines_give_the_run_and_its_probe_s_map_again(learned):
     session, said = learned
     value = board_of(said[-1])
@@ -264,7 +261,6 @@ def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
     assert left.report.step == 2
 
 
-@pytest.mark.long
 def test_the_lines_of_compared_runs_train_each_of_them_again():
     session, _ = finished(steps="2", hidden_size=16)
     session.add(*form.read_form(changed(steps="3", hidden_size=16, seed="1")))
@@ -277,7 +273,6 @@ def test_the_lines_of_compared_runs_train_each_of_them_again():
         assert np.abs(left.maps[run.name].weights.numpy() - maps.weights.numpy()).max() < 1e-5
 
 
-@pytest.mark.long
 def test_duel_s_lines_give_the_figures_of_the_standings():
     session = Session(device="cpu")
     rivals = {"task": "Reversal", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}

@@ -99,7 +99,6 @@ def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
         assert "Learning rate: " in answer["note"]
 
 
-@pytest.mark.long
 def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
     assert [name for name, *_ in task_choices().values()] == sorted(
         (name for name, *_ in task_choices().values()), key=list(TASKS).index
@@ -208,7 +207,6 @@ def test_a_task_without_sizes_is_offered_with_its_defaults(monkeypatch):
 # ---------------------------------------------------------------- a run
 
 
-@pytest.mark.long
 def test_a_run_shows_the_untrained_map_first_and_everything_last():
     session, outputs = finished()
     boards = [board for board in map(board_of, outputs) if board]
@@ -223,7 +221,6 @@ def test_a_run_shows_the_untrained_map_first_and_everything_last():
     assert session.run.evaluation.overall.examples == len(session.run.task.held_out(1000))
 
 
-@pytest.mark.long
 def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbroken_one():
     session = begun(steps="30")
     steps = follow(session)
@@ -245,7 +242,6 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
     assert all((value == theirs[name]).all() for name, value in run.model.state_dict().items())
 
 
-@pytest.mark.long
 def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_model():
     session = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
                   encoder_layers=3, decoder_layers=3, learning_rate="0.001", steps="260")  # fmt: skip
@@ -260,7 +256,6 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
     assert session.run.step <= taken + 1
 
 
-@pytest.mark.long
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
     session = begun(steps="40")
     session.run.wants_pause, session.run.wanted_steps = True, 1
@@ -295,7 +290,6 @@ def test_a_run_that_goes_on_while_it_is_measured_has_no_figure_of_the_step_befor
     measuring.join()
 
 
-@pytest.mark.long
 def test_a_run_that_waits_for_a_place_is_trained_though_another_was_opened_meanwhile():
     session, _ = finished()
     train.press_again(session, other_seed=True)
@@ -316,7 +310,6 @@ def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
     assert (session.run.status, session.run.step) == (FINISHED, 6)
 
 
-@pytest.mark.long
 def test_step_of_a_stopped_run_takes_one_more_and_without_a_run_nothing():
     session = Session(device="cpu")
     assert train.press_step(session) == {}
@@ -361,7 +354,6 @@ def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.long
 def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
     session, _ = finished(steps="20")
     run = session.run

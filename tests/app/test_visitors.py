@@ -222,9 +222,9 @@ def served_home(hub, tmp_path_factory):
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param("host", marks=pytest.mark.slow),
+        pytest.param("host", marks=pytest.mark.nightly),
         "space",
-        pytest.param("password-less trust", marks=pytest.mark.slow),
+        pytest.param("password-less trust", marks=pytest.mark.nightly),
     ],
 )
 def served_away(request, hub, tmp_path_factory):
@@ -304,7 +304,6 @@ def test_a_space_alone_lets_others_pages_show_it(served_away):
     assert sources <= {"'self'", "'none'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"}
 
 
-@pytest.mark.long
 def test_with_a_password_nobody_comes_in_without_it(hub, tmp_path):
     env = {**hub.environment(tmp_path), "HF_ATTN_PASSWORD": "an öpen secret"}
     with serve_logged(tmp_path / "log", env) as address:

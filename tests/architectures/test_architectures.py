@@ -123,7 +123,6 @@ def test_same_seed_same_weights_and_losses(learned):
     assert [report.loss for report in list(again)[1:]] == [report.loss for report in reports[1:]]
 
 
-@pytest.mark.long
 def test_a_stopped_run_goes_on_to_the_same_losses(learned, tmp_path):
     name, _, reports = learned
     recipe = small_recipe(name)

@@ -63,7 +63,6 @@ def together(*jobs):
         sys.setswitchinterval(often)
 
 
-@pytest.mark.long
 def test_four_threads_that_load_twenty_models_each_leave_transformers_as_it_was(folders, whole):
     def load(place, opener):
         def job():
@@ -82,7 +81,6 @@ def test_four_threads_that_load_twenty_models_each_leave_transformers_as_it_was(
         assert outputs is inputs, f"{name}: tied"
 
 
-@pytest.mark.long
 def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_alone(folders, whole):
     task = build_task("copy", max_length=5)
     model = {**task.recipe.model, "tie_word_embeddings": True}
@@ -108,7 +106,6 @@ def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_al
         assert all(torch.equal(weight, wanted[name]) for name, weight in found.state_dict().items())
 
 
-@pytest.mark.long
 def test_every_place_that_loads_or_builds_waits_for_the_lock(folders):
     """Each waits as long as another thread holds it, and goes on as soon as it is free."""
     task = build_task("copy", max_length=5)
@@ -191,7 +188,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_that_is_forked_amid_a_load_can_load_too():
     done = subprocess.run(

@@ -169,7 +169,6 @@ def outcomes(tmp_path_factory):
     return {name: rest for name, *rest in map(json.loads, asked.stdout.splitlines())}
 
 
-@pytest.mark.long
 @on_linux
 def test_no_door_takes_memory_or_time_for_what_it_refuses(outcomes):
     refused = {name: told for name, told in outcomes.items() if not name.startswith(("largest ", "a public"))}
@@ -191,7 +190,6 @@ def test_no_door_takes_memory_or_time_for_what_it_refuses(outcomes):
         assert seconds < 3, (name, seconds)
 
 
-@pytest.mark.long
 @on_linux
 def test_the_largest_that_is_allowed_is_built_at_once_and_within_the_limit(outcomes):
     allowed = {name: told for name, told in outcomes.items() if name.startswith(("largest ", "a public"))}
@@ -267,7 +265,7 @@ for name in ("transformer", "additive"):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @on_linux
 def test_the_estimate_of_a_step_is_near_what_it_takes():
     told = subprocess.run(

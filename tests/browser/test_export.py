@@ -234,7 +234,7 @@ ROWS = """() => [...document.querySelectorAll(".hf-save")].filter(row => row.off
 })"""
 
 
-@pytest.mark.slow  # tests/app/test_snippets.py runs the lines themselves
+@pytest.mark.nightly  # tests/app/test_snippets.py runs the lines themselves
 def test_whatever_can_be_taken_away_can_be_copied_as_python(chromium, served_app):
     page, found = chromium.new_page(viewport={"width": 1280, "height": 900}), {}
     page.set_default_timeout(PATIENCE)

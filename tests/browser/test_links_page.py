@@ -205,7 +205,7 @@ def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(
         expect_pixels(page, "#train-board", seen)
 
 
-@pytest.mark.slow  # tests/app/test_links_replay.py has it without a browser, the test of a duel the pixels
+@pytest.mark.nightly  # tests/app/test_links_replay.py has it without a browser, the test of a duel the pixels
 def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
     link, (board, compared) = sent["runs"]
     with visiting(chromium, link) as page:
@@ -224,7 +224,7 @@ def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_th
             page.reload()
 
 
-@pytest.mark.slow  # the test before it trains a sender's run again, and compares pixels too
+@pytest.mark.nightly  # the test before it trains a sender's run again, and compares pixels too
 def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
     link, seen = sent["run"]
     with visiting(chromium, link) as page:

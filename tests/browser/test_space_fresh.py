@@ -14,7 +14,7 @@ from tests.support import browser
 from tests.support.browser import expect_trained, find_free_port, listen, running, set_training
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.timeout(2400),
 ]
 ROOT = Path(__file__).parents[2]

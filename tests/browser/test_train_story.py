@@ -43,7 +43,7 @@ DRAW = """value => {
 # they read much, have many heads to try, or are measured on long inputs
 SLOW = ("topics", "phrases", "text", "pronunciation", "arithmetic")
 LABELS = [
-    pytest.param(label, marks=[pytest.mark.slow] if name in SLOW else [])
+    pytest.param(label, marks=[pytest.mark.nightly] if name in SLOW else [])
     for label, (name, *_) in task_choices().items()
     if not TASKS[name].column_options
 ]

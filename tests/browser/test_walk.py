@@ -130,7 +130,7 @@ def test_every_tab_can_be_walked_on_a_phone_in_the_dark_and_looked_at_wide_and_l
     assert not complaints, "\n".join(complaints)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_tab_can_be_walked_in_each_theme_and_width(chromium, served_app, theme, width):

@@ -148,7 +148,6 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.long
 def test_each_card_s_snippet_answers_the_worked_example_where_hf_attn_is_not_installed(tmp_path):
     cards = {name: (CARDS / name / "README.md").read_text() for name in NAMES}
     snippets = {name: re.search(r"```python\n(.*?)```", card, re.DOTALL)[1] for name, card in cards.items()}

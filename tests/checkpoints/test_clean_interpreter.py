@@ -47,7 +47,7 @@ def expected(tiny_checkpoint):
     return checkpoint.model, source
 
 
-@pytest.mark.slow  # test_a_saved_folder_of_any_family… and the cards' snippets load where it is not installed
+@pytest.mark.nightly
 @torch.no_grad()
 def test_a_checkpoint_loads_where_hf_attn_is_not_installed(tiny_checkpoint, tmp_path, expected):
     model, source = expected
@@ -70,14 +70,13 @@ except ModuleNotFoundError as error:
     assert run_without_hf_attn(code, tmp_path, module=module) == {"missing": "hf_attn"}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "imports",
     [
         pytest.param(
             "import hf_attn\nfrom transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
             id="hf_attn first",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.nightly,
         ),
         pytest.param(
             "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer\nimport hf_attn",
@@ -130,7 +129,6 @@ def saved(tmp_path_factory):
     return {name: (*models[name], found[name], place / name) for name in models}
 
 
-@pytest.mark.long
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["attn_decoder", "recurrent", "recurrent_encoder"])
 def test_a_saved_folder_of_any_family_loads_where_hf_attn_is_not_installed(saved, name):

@@ -93,7 +93,6 @@ def test_a_link_that_dangles_elsewhere_does_not_tell_where(folder):
     assert "somewhere" not in str(refused.value)
 
 
-@pytest.mark.long
 def test_auto_classes_load_it_after_importing_hf_attn_whatever_the_links_are(folder, tmp_path):
     dangling = shutil.copytree(folder, tmp_path / "dangling")
     link_code(dangling, TARGET)

@@ -62,7 +62,6 @@ def wait_for_step(process, step):
             return
 
 
-@pytest.mark.long
 def test_a_killed_run_resumes_to_the_weights_of_an_unbroken_one(tmp_path, unbroken, capsys):
     out = tmp_path / "out"
     process = start(*LONG, "--output-dir", out, "--save-every", 0, "--json")
@@ -80,7 +79,6 @@ def test_a_killed_run_resumes_to_the_weights_of_an_unbroken_one(tmp_path, unbrok
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.long
 def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys):
     out = tmp_path / "out"
     process = start(*LONG, "--output-dir", out, "--json")
@@ -96,7 +94,6 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys
     assert (out / "model.safetensors").read_bytes() == unbroken
 
 
-@pytest.mark.long
 def test_somebody_s_file_in_a_run_s_folder_is_never_lost(tmp_path, unbroken, capsys):
     out = tmp_path / "out"
     process = start(*LONG, "--output-dir", out, "--json")
@@ -153,7 +150,6 @@ def limited_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.long
 def test_a_write_that_fails_is_one_line_and_leaves_no_half_file(tmp_path, capsys):
     out = tmp_path / "out"
     with limited_files():
@@ -167,7 +163,6 @@ def test_a_write_that_fails_is_one_line_and_leaves_no_half_file(tmp_path, capsys
     assert load_checkpoint(out).training["steps"] == 3
 
 
-@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_one_line_and_the_old_checkpoint_stays(tiny_checkpoint, tmp_path, capsys):
     disk = tmp_path / "disk"

@@ -194,7 +194,7 @@ def test_a_checkpoint_of_a_newer_version_says_what_to_install(folder):
     assert "Take them out if they came from elsewhere." in refusal(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("changes", [{"num_labels": 10**12}, {"hidden_size": 2 * 10**9}], ids=str)
 def test_what_asks_for_all_memory_is_refused_with_little(folder, changes):
     edit(folder / "config.json", **changes)

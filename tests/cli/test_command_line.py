@@ -197,7 +197,6 @@ def test_tasks_are_listed_with_a_worked_example(capsys):
     assert "153+391" in in_process(capsys, "tasks")[1]
 
 
-@pytest.mark.long
 def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
     out = tmp_path / "attn-copy"
     train = ("train", "copy", *SMALL, "--steps", 25, "--seed", 3, "--output-dir", out, "--json")

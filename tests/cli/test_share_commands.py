@@ -82,7 +82,6 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-@pytest.mark.long
 def test_train_push_and_pull_end_in_the_same_folder(session):
     hub, folder, said = session
     assert [said[name][0] for name in ("train", "push", "pull")] == [0, 0, 0]
@@ -92,7 +91,6 @@ def test_train_push_and_pull_end_in_the_same_folder(session):
     assert load_checkpoint(folder / "pulled").task == load_checkpoint(folder / "attn-copy").task
 
 
-@pytest.mark.long
 def test_what_was_pushed_is_verified_in_a_fresh_process(session):
     hub, _, said = session
     _, output, errors = said["push"]
@@ -109,7 +107,6 @@ def test_what_was_pushed_is_verified_in_a_fresh_process(session):
     assert by_strangers, "it loaded by the code in the repo"
 
 
-@pytest.mark.long
 def test_somebody_else_s_token_does_not_see_a_private_repo(session):
     _, folder, said = session
     code, output, errors = said["private"]
@@ -122,7 +119,6 @@ def test_somebody_else_s_token_does_not_see_a_private_repo(session):
     assert not (folder / "other").exists()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["plain", "trained"])
 def test_what_transformers_pushes_itself_loads_here(session, name):
     _, folder, said = session

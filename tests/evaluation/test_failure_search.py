@@ -154,7 +154,6 @@ def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-@pytest.mark.long
 def test_cards_are_measured_anew_and_a_second_time_nothing_changes(tiny_checkpoint, tmp_path, capsys, few):
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "all" / "attn-copy")
     training = json.loads((folder / "training.json").read_text())

@@ -444,7 +444,7 @@ def test_a_folder_with_rows_is_not_overwritten(capsys, small_experiments, tmp_pa
     assert (tmp_path / "rows.jsonl").read_text() == "{}\n"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ctrl_c_leaves_the_rows_written_so_far(tmp_path):
     folder = tmp_path / "out"
     with start("experiment", "gradients", "--output-dir", folder, "--json") as process:

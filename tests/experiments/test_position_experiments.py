@@ -137,7 +137,6 @@ def rows():
     return list(position_extrapolation.run(sizes, 0))
 
 
-@pytest.mark.long
 def test_a_way_that_cannot_go_beyond_says_so_and_is_no_nought(rows):
     beyond = {(row["task"], row["position_type"]): row["beyond"] for row in rows}
     assert beyond["copy", "learned"] == CANNOT
@@ -152,7 +151,6 @@ def changed(rows, **figures):
     return [{**row, **figures} for row in rows]
 
 
-@pytest.mark.long
 def test_positions_verdicts_follow_the_rows(rows):
     able = changed(rows, inside=1.0, beyond=1.0, tokens_beyond=1.0, step_ms=1.0)
     assert [finding.holds for finding in position_extrapolation.judge(able)] == [

@@ -48,14 +48,12 @@ def square():
 # ---------------------------------------------------------------- what is learned
 
 
-@pytest.mark.long
 def test_paris_minus_france_plus_italy_is_nearest_to_rome(learned):
     first = learned.analogy("Paris", "France", "Italy")[0]
     assert (first.word, first.rank) == ("rome", 1)
     assert share_first(learned, PAIRS) > 0.7
 
 
-@pytest.mark.long
 def test_a_capital_s_neighbours_are_capitals(learned):
     capitals = {capital.lower() for _, capital in PAIRS}
     near = learned.neighbours("Rome", 8)
@@ -145,7 +143,6 @@ def test_an_analogy_leaves_its_own_words_out_and_ranks_all_others(square):
     assert [near.rank for near in found] == [1, 2]
 
 
-@pytest.mark.long
 def test_the_share_of_right_sums_is_that_of_the_sums_one_by_one(learned):
     some = PAIRS[:7]
     right = [
@@ -162,7 +159,6 @@ def test_a_word_without_a_vector_is_refused_with_words_of_a_like_spelling(square
         square.analogy("paris", " ", "italy")
 
 
-@pytest.mark.long
 def test_a_picture_keeps_most_of_what_differs_and_is_the_same_each_time(learned):
     words = [word for pair in PAIRS[:6] for word in pair]
     plane = learned.project(words)
@@ -215,7 +211,6 @@ def test_a_batch_that_chance_leaves_empty_is_passed_over(kind):
     assert learn_word_vectors(compose_country_sentences(), settings).vectors.isfinite().all()
 
 
-@pytest.mark.long
 def test_one_pair_makes_no_sum(learned):
     with pytest.raises(ValueError, match="pairs holds 1, and a sum is made of two"):
         share_first(learned, PAIRS[:1])

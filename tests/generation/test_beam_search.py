@@ -78,7 +78,7 @@ def test_ids_and_scores_are_generates(name, early_stopping):
         assert_same(model, source, num_beams, length_penalty=penalty, early_stopping=early_stopping)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @every_model
 @pytest.mark.parametrize("early_stopping", STOPPING)
 def test_every_width_and_penalty_gives_generates(name, early_stopping):

@@ -4,8 +4,6 @@ import pytest
 
 from tests.hard import hostile_set
 
-pytestmark = pytest.mark.long
-
 
 def test_folders_of_an_enemy_open_or_are_refused_in_a_sentence():
     counts = hostile_set.run(16, seed=1, ours=["attn-copy"], others=["bert"])

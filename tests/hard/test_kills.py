@@ -8,7 +8,6 @@ import pytest
 from tests.hard import kills
 
 
-@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no process forks there")
 def test_what_is_killed_is_old_or_new_and_comes_to_the_same_end(tmp_path, capsys):
     options = kills.read_options(

@@ -10,7 +10,6 @@ pytest.importorskip("gradio")
 from tests.hard.load import FREE, Seen, Visitor, come_late
 
 
-@pytest.mark.long
 def test_visitors_at_once_meet_nobody_else_and_leave_their_places_free(served_app):
     seen = Seen()
     visitors = [Visitor(served_app, mark, seen) for mark in range(4)]

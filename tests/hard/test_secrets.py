@@ -127,7 +127,6 @@ def files_with(folder: Path, tokens: list[str]) -> list[str]:
     ]
 
 
-@pytest.mark.long
 def test_a_token_is_found_nowhere_but_in_the_header_that_the_hub_gets(hub, tiny_checkpoint, tmp_path):
     typed = hub.add_user("ada")
     tokens = {"HF_TOKEN": hub.token, "READER": hub.read_token, "TYPED": typed, "WRONG": "hf_plantedwrong"}
@@ -168,7 +167,6 @@ def test_a_token_is_found_nowhere_but_in_the_header_that_the_hub_gets(hub, tiny_
     }
 
 
-@pytest.mark.long
 def test_nothing_connects_unless_it_was_asked_to(tmp_path):
     dropped = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}

@@ -3,8 +3,8 @@
     python -m tests.hard.versions [lowest] [newest]
 
 `lowest` has the versions that pyproject.toml begins with, and the rest of constraints.txt; `newest` is what
-pip installs today. Each is a fresh environment in build/versions, and all that `make test-fast` runs is run
-in it, but the page of licences, which is of constraints.txt. It exits with 1 where a test fails.
+pip installs today. Each is a fresh environment in build/versions, and the gate is run in it, but its
+journeys in a browser and the page of licences, which is of constraints.txt. It exits with 1 where one fails.
 """
 
 import re
@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 NAMED = ("torch", "transformers", "gradio")
-MARKS = "not browser and not long and not slow and not gpu and not network"
+MARKS = "not browser and not nightly and not gpu and not network"
 LEFT_OUT = ["--ignore", "tests/project/test_licences.py"]
 
 

@@ -110,7 +110,6 @@ def test_numbers_out_of_range_are_refused(tmp_path, numbers):
 LOAD = "import datasets, json, sys; print(json.dumps(datasets.load_dataset(sys.argv[1])['test'].to_dict()))"
 
 
-@pytest.mark.long
 def test_a_data_set_is_pushed_once_and_read_from_the_hub_by_the_library(saved, tmp_path):
     with serve_hub(tmp_path / "served") as hub:
         *_, pushed = push_dataset(saved.path, "ada/additions", token=hub.token, endpoint=hub.endpoint)

@@ -20,7 +20,6 @@ def look(api, name):
     return f"{len(files)} files"
 
 
-@pytest.mark.long
 def test_the_trip_leaves_nothing_behind(hub):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     said = list(run_smoke(api, look))

@@ -276,7 +276,6 @@ def test_bytes_that_are_not_the_hub_s_own_leave_local_files_unharmed(
     blob.write_bytes(content)
 
 
-@pytest.mark.long
 def test_a_cut_download_goes_on_where_it_was(hub, folder, tmp_path):
     put(hub, folder)
     hub.cut("resolve", path="model.safetensors")

@@ -355,7 +355,6 @@ def processes():
         yield context
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("route", "at"),
     [
@@ -402,7 +401,7 @@ def settle(hub):
 # Comparing
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fresh_process_tells_that_the_hub_has_other_weights(hub, folder):
     reports = push_checkpoint(folder, REPO, token=hub.token, endpoint=hub.endpoint)
     assert next(report for report in reports if report.stage == "pushed")

@@ -128,7 +128,6 @@ def test_binary_files_go_by_large_file_storage(folder):
         assert is_binary == name.endswith(tuple(patterns)), name
 
 
-@pytest.mark.long
 def test_an_older_folder_is_replaced_and_any_other_is_left_alone(folder, tmp_path):
     old = tmp_path / "space"
     shutil.copytree(folder.path, old)
@@ -164,7 +163,6 @@ def pushed(hub, name, **options):
     return result, [event.stage for event in told]
 
 
-@pytest.mark.long
 def test_a_pushed_space_is_the_folder_with_its_models_and_picture(hub, folder):
     HfApi(endpoint=hub.endpoint, token=hub.token).create_repo("ada/attn-copy")
     result, _ = pushed(hub, "ada/attn")
@@ -219,7 +217,6 @@ def test_a_token_that_may_only_read_is_told_so_and_not_repeated(hub):
     assert ("space", "ada/attn-2") not in hub.store.names()
 
 
-@pytest.mark.long
 def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys):
     code, output, _ = in_process(capsys, "space", tmp_path / "space")
     assert code == 0

@@ -142,7 +142,7 @@ def test_eager_and_sdpa_agree_in_values_and_gradients(build, norm_position):
     check_kernels_agree(build(norm_position=norm_position, position_type="rotary", use_bias=True))
 
 
-@pytest.mark.slow  # inductor compiles the kernel: a minute
+@pytest.mark.nightly  # inductor compiles the kernel: a minute
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("build", [build_seq2seq, build_encoder])
 def test_flex_agrees_in_values(build):

@@ -71,7 +71,7 @@ def test_eager_and_sdpa_agree_in_values_and_gradients(position_type, norm_positi
     check_kernels_agree(model.model)
 
 
-@pytest.mark.slow  # inductor compiles the kernel: a minute
+@pytest.mark.nightly  # inductor compiles the kernel: a minute
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @torch.no_grad()
 def test_flex_agrees_in_values():
@@ -144,7 +144,6 @@ def test_rows_padded_on_the_left_are_continued_as_alone_with_every_cache(positio
             assert together.sequences[place, 6:].tolist() == alone.sequences[0, len(row) :].tolist()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("position_type", POSITIONS)
 def test_a_compiled_forward_has_no_break_and_gives_the_same(position_type):
     model = build_decoder(position_type=position_type)

@@ -238,7 +238,6 @@ def test_mixed_precision_learns(kind):
     assert loss.isfinite()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_setting_on_the_command_line_trains_such_a_model(kind, tmp_path, capsys):
     settings = [f"attention_type={kind}", "attention_window=3", "hidden_size=32", "intermediate_size=64"]
@@ -391,7 +390,7 @@ def test_a_size_that_cannot_work_is_refused(fields, said):
         AttnEncoderConfig(**SIZES, **fields)
 
 
-@pytest.mark.slow  # some seconds a kind
+@pytest.mark.nightly  # some seconds a kind
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compiled_forward_has_no_break_and_gives_the_same(kind):
     model = build("encoder-decoder", kind)

@@ -132,7 +132,6 @@ def build_twins(family, **settings):
     return own.eval(), ours.eval()
 
 
-@pytest.mark.long
 def test_the_page_s_files_are_short_and_its_commands_work_as_they_stand(here, capsys):
     assert all(len(text.splitlines()) <= 25 for text in (COSINE, SHARPENING))
     for arguments, output in run_page(capsys, COMMANDS):
@@ -143,7 +142,6 @@ def test_the_page_s_files_are_short_and_its_commands_work_as_they_stand(here, ca
     assert not list(Path("cosine-copy").glob("cosine*"))
 
 
-@pytest.mark.long
 def test_the_page_s_proposal_is_measured_beside_ours_by_its_command(here, capsys, monkeypatch):
     from hf_attn.experiments import EXPERIMENTS, position_extrapolation
     from hf_attn.experiments.length_generalization import LengthTest
@@ -286,7 +284,6 @@ def test_a_kernel_that_would_not_ask_the_file_is_refused(here):
         own.set_attn_implementation("sdpa")
 
 
-@pytest.mark.long
 def test_a_run_and_its_checkpoint_say_which_option_gives_the_file_and_never_fall_back(here, capsys):
     from hf_attn.architectures.settings import apply_settings
     from hf_attn.checkpoints.run_folder import Run, save_run
@@ -346,7 +343,7 @@ def test_what_goes_wrong_while_it_learns_is_one_line(here, capsys):
     assert errors.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stopped_run_names_the_file_that_it_needs_to_go_on(here):
     given = ("--attention", "cosine.py", "--set", "evaluate_every=5000", "--set", "report_every=1")
     process = start("train", "copy", *given, "--steps", 5000, "--output-dir", "out", "--json", cwd=here)

@@ -156,7 +156,7 @@ def test_eager_and_sdpa_agree_in_values_and_gradients(position_type):
     check_kernels_agree(build("decoder", position_type).model)
 
 
-@pytest.mark.slow  # inductor compiles the kernel: a minute
+@pytest.mark.nightly  # inductor compiles the kernel: a minute
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @torch.no_grad()
 @pytest.mark.parametrize("position_type", ["t5", "alibi", "composite"])
@@ -185,7 +185,7 @@ def test_every_parameter_learns_with_and_without_checkpointing(position_type):
         assert_same_gradients(found[2], found[0])
 
 
-@pytest.mark.slow  # three seconds a type on an idle machine
+@pytest.mark.nightly  # three seconds a type on an idle machine
 @pytest.mark.parametrize("position_type", ALL)
 def test_a_compiled_forward_has_no_break_and_gives_the_same(position_type):
     model = build("decoder", position_type)

@@ -140,7 +140,6 @@ def test_accumulated_gradients_weigh_every_label_alike(problem_type):
     check_accumulation_weighs_every_label_alike(build_for(problem_type), examples, labels.numel())
 
 
-@pytest.mark.long
 @every_problem
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(problem_type, tmp_path):
     labels = LABELS[problem_type]
@@ -166,7 +165,6 @@ def test_every_parameter_learns(pooling, settings):
     assert not idle
 
 
-@pytest.mark.long
 def test_a_classifier_learns_which_token_comes_first():
     ids = random_ids(64, 6)
     labels = ids[:, 0] % 3

@@ -35,7 +35,7 @@ OFTEN = [WIRINGS[0], WIRINGS[7], WIRINGS[-1], *CELLS[2::5], *MECHANISMS[-2:]]
 every_graph = pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(each, marks=[] if each in OFTEN else pytest.mark.slow, id=name_of(each))
+        pytest.param(each, marks=[] if each in OFTEN else pytest.mark.nightly, id=name_of(each))
         for each in MECHANISMS
     ],
 )

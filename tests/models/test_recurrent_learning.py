@@ -38,7 +38,6 @@ def test_labels_shift_exactly_once(settings):
     check_labels_shift_once(build_recurrent(**settings))
 
 
-@pytest.mark.long
 def test_a_model_trained_on_reversing_writes_the_reversed_sequence():
     rows = random_ids(16, 5)
     labels = torch.cat((rows.flip(1), torch.full((16, 1), END)), dim=1)
@@ -59,7 +58,6 @@ def test_accumulated_gradients_weigh_every_label_alike():
         check_accumulation_weighs_every_label_alike(model, *seq2seq_examples())
 
 
-@pytest.mark.long
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(tmp_path):
     check_the_trainer_accumulates(build_recurrent, tmp_path)
 

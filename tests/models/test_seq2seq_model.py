@@ -146,7 +146,6 @@ def test_a_loss_function_of_ones_own_gets_each_argument_by_its_name(build):
     assert given == {"num_items_in_batch": 7, "vocab_size": model.config.vocab_size}
 
 
-@pytest.mark.long
 def test_a_model_trained_on_copying_writes_the_sequence_itself():
     model = build_seq2seq(hidden_size=32, intermediate_size=64, zero_init_residual=True).train()
     rows = random_ids(16, 5)
@@ -165,7 +164,6 @@ def test_accumulated_gradients_weigh_every_label_alike():
     check_accumulation_weighs_every_label_alike(build_seq2seq(), *seq2seq_examples())
 
 
-@pytest.mark.long
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(tmp_path):
     check_the_trainer_accumulates(build_seq2seq, tmp_path)
 

@@ -59,7 +59,7 @@ def small_peer(parser) -> DocumentTransformer:
 # The scripts
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("script", "options", "arms"),
     [
@@ -98,7 +98,6 @@ def test_a_quick_run_prints_a_table_and_keeps_a_json_line_a_row(tmp_path, script
         assert name in run.stdout + run.stderr
 
 
-@pytest.mark.long
 def test_a_product_row_tells_the_seconds_and_what_the_recipe_ends_at():
     (row,) = measure_product("parser", {}, goal=2, seeds=1)
     assert len(row["final_exact_match"]) == len(row["final_seconds"]) == 1
@@ -163,7 +162,6 @@ def test_all_arms_have_the_same_size(name):
     assert max(counts) / min(counts) < 1.02
 
 
-@pytest.mark.long
 def test_the_documents_recipe_learns(parser):
     learner = build_document_learner(parser, DOCUMENT["parser"])
     losses = [learner.step() for _ in range(25)]

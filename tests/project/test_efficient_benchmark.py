@@ -26,7 +26,7 @@ from hf_attn.textbooks.chapter_8.efficient import CLAIMS, growth  # noqa: E402
 from hf_attn.textbooks.claims import measure_claim  # noqa: E402
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_quick_run_prints_a_table_a_task_and_keeps_a_json_line_a_row(tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "benchmarks.attention_scaling", "--quick", "--output", tmp_path],

@@ -25,7 +25,7 @@ def is_killed(mutant, folder):
         (folder / name).symlink_to(ROOT / name)
     path = folder / mutant.file
     path.write_text(path.read_text(encoding="utf-8").replace(mutant.right, mutant.wrong), encoding="utf-8")
-    options = ["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not slow"]
+    options = ["-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", ""]
     process = subprocess.run(
         [sys.executable, "-m", "pytest", *options, mutant.killed_by],
         cwd=folder,
@@ -47,12 +47,21 @@ def test_every_mutant_changes_one_line_that_is_there():
         assert mutant.wrong != mutant.right
 
 
-@pytest.mark.long
+def test_the_gate_collects_every_test_that_kills_a_mutant(request):
+    config = request.config
+    if [Path(path).name for path in config.args] != config.getini("testpaths"):
+        pytest.skip("only the whole gate collects them all")
+    collected = {
+        name for item in request.session.items for name in (item.nodeid, item.nodeid.partition("[")[0])
+    }
+    assert {mutant.killed_by for mutant in MUTANTS} - collected == set()
+
+
 def test_the_first_mutant_is_killed(tmp_path):
     assert is_killed(MUTANTS[0], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_every_mutant_is_killed(mutant, tmp_path):
     assert is_killed(mutant, tmp_path)

@@ -70,7 +70,6 @@ def train(capsys, folder, *words):
     return json.loads(output.splitlines()[-1])
 
 
-@pytest.mark.long
 def test_a_task_is_one_file_and_one_row(added, endpoints, tmp_path, capsys):
     _, output, _ = in_process(capsys, "tasks")
     assert "15 7 3 2" in output
@@ -87,7 +86,6 @@ def test_a_task_is_one_file_and_one_row(added, endpoints, tmp_path, capsys):
     assert session.write_answer(told["checkpoint"], "1 2 3")["correct"] is False
 
 
-@pytest.mark.long
 def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path, capsys):
     from demos.tabs.positions import tab as positions
 
@@ -108,7 +106,6 @@ def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path
     assert told["steps"] == 3
 
 
-@pytest.mark.long
 def test_a_score_function_is_one_class_and_its_rows(added, endpoints, tmp_path, capsys):
     from demos.tabs.train import form
 

@@ -45,7 +45,6 @@ def run(place, *command, **given):
     return result.stdout
 
 
-@pytest.mark.long
 def test_the_tour_s_commands_run_as_written(place, monkeypatch, capsys):
     (commands,) = [text for language, text in BLOCKS if language == "bash"]
     first, *others = [shlex.split(line) for line in commands.strip().splitlines()]
@@ -78,7 +77,6 @@ def printed_by(place):
     return dict(zip(PYTHON, printed.splitlines(), strict=True))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("code", PYTHON)
 def test_the_tour_s_python_runs_as_written(printed_by, code):
     printed = json.loads(printed_by[code]).splitlines()

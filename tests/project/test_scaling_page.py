@@ -52,7 +52,6 @@ def learn_alone():
     return losses, model.state_dict()
 
 
-@pytest.mark.long
 def test_weights_shared_out_over_two_processes_learn_as_whole_ones_and_are_saved_whole(tmp_path):
     (tmp_path / "fsdp.py").write_text(SCRIPT)
     printed = launch(LAUNCHES[-1], tmp_path)
@@ -76,7 +75,7 @@ def test_what_the_page_saves_for_our_commands_is_read_by_them(tmp_path, monkeypa
     assert (code, '"task": "copy"' in printed) == (0, True), errors
 
 
-@pytest.mark.slow  # test_standard_tools.py has two processes by torch's launcher
+@pytest.mark.nightly  # test_standard_tools.py has two processes by torch's launcher
 @pytest.mark.parametrize("command", LAUNCHES[:-1])
 def test_each_launcher_of_the_page_starts_two_processes(command, tmp_path):
     short = ["--steps", "2", "--device", "cpu"]

@@ -70,7 +70,6 @@ def loss_after(model, rows, steps, rate=0.02):
 # Trainer
 
 
-@pytest.mark.long
 def test_the_seq2seq_trainer_learns_copying_and_measures_what_generate_writes(tmp_path):
     task = build_task("copy", max_length=3, num_symbols=5)
     sizes = {"vocab_size": len(task.vocabulary), "hidden_size": 32, "intermediate_size": 64}
@@ -162,7 +161,6 @@ def test_an_adapted_model_still_generates():
 # Processes
 
 
-@pytest.mark.long
 def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
     """Started by torch's launcher: accelerate's own starts one process where there is no GPU."""
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "4", "--device", "cpu", "--json"]
@@ -183,7 +181,6 @@ def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
     assert together == pytest.approx(alone, abs=1e-4)
 
 
-@pytest.mark.long
 def test_two_processes_save_and_stop_at_the_same_step_and_one_goes_on_from_there(tmp_path, capsys):
     folder, whole = tmp_path / "stopped", tmp_path / "whole"
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "300", "--device", "cpu", "--json"]
@@ -220,7 +217,6 @@ def run_in(output):
 # Export
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_torch_export_gives_a_program_with_the_same_outputs(kernel):
     source, target = random_ids(2, 6), random_ids(2, 4, seed=1)

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long  # importing all that the app and the command line need takes seconds
-
 ROOT = Path(__file__).parents[2]
 COMMANDS = {
     "generate --help": ("epsilon: Epsilon", "--epsilon", "(default: 0.05)", "0.0<=x<=1.0"),

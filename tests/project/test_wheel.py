@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.browser import find_free_port, running
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 
 

@@ -7,11 +7,13 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
-from playwright.sync_api import TimeoutError, expect, sync_playwright
+from playwright.sync_api import Error, TimeoutError, expect, sync_playwright
 
-PATIENCE = 180_000  # ms; the machine may be busy
+PATIENCE = 15_000  # ms
 expect.set_options(timeout=PATIENCE)
 FLAGS = [
     "--no-sandbox",
@@ -26,6 +28,7 @@ PARTING = "this page is left"
 SETTLE = Path(__file__).with_name("settle.js")
 LATE_END = Path(__file__).with_name("late_end.js")
 LATE_REPLY = Path(__file__).with_name("late_reply.js")
+BROWSERS, LOGS = [], []  # those that are open, and of servers that run
 
 
 def find_chromium():
@@ -42,10 +45,23 @@ def open_browser():
     """Run a browser for the length of a `with`."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        BROWSERS.append(browser)
         try:
             yield browser
         finally:
+            BROWSERS.remove(browser)
             browser.close()
+
+
+def keep_evidence(folder, name):
+    """Keep pictures of all open pages and the logs of all running servers, for a test that failed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = [page for browser in BROWSERS for context in browser.contexts for page in context.pages]
+    for number, page in enumerate(pages):
+        with contextlib.suppress(Error):  # a page that is being closed
+            page.screenshot(path=folder / f"{name}_{number}.png", timeout=5_000)
+    for number, log in enumerate(LOGS):
+        shutil.copy(log.name, folder / f"{name}_{number}.log")
 
 
 def find_free_port():
@@ -74,14 +90,18 @@ def serve_process(env=None, options=()):
 @contextlib.contextmanager
 def running(command, **settings):
     """Run an app from when it says where until the end of the `with`; give its process."""
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings)
-    try:
-        while "Running on" not in server.stdout.readline():
-            assert server.poll() is None
-        yield server
-    finally:
-        server.terminate()
-        server.communicate(timeout=600)
+    with tempfile.NamedTemporaryFile(suffix=".log") as log:
+        server = subprocess.Popen(command, **{"stdout": log, "stderr": subprocess.STDOUT, **settings})
+        LOGS.append(log)
+        try:
+            while b"Running on" not in (written := Path(log.name).read_bytes()):
+                assert server.poll() is None, written.decode()
+                time.sleep(0.02)
+            yield server
+        finally:
+            LOGS.remove(log)
+            server.terminate()
+            server.wait(timeout=60)
 
 
 def listen(page, home=None):

@@ -215,7 +215,6 @@ def test_seconds_of_training_beat_the_counts_of_characters_and_of_their_pairs(bo
     assert measures["bits_per_token"] < bits_of_counts(task, 2) < bits_of_counts(task, 1)
 
 
-@pytest.mark.long
 def test_the_command_line_trains_measures_and_goes_on_from_a_prompt(book, tmp_path, capsys):
     out = tmp_path / "out"
     small = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]

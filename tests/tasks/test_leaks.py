@@ -60,7 +60,6 @@ def leaks(parts):
     return {pair: shared for pair in pairs if (shared := len(parts[pair[0]] & parts[pair[1]]))}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in TASKS if not issubclass(TASKS[name], CorpusTask)])
 def test_what_is_drawn_gives_nothing_of_another_split_away(name):
     task = build_task(name)
@@ -79,7 +78,6 @@ def test_what_is_drawn_gives_nothing_of_another_split_away(name):
     assert leaks(parts) == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [name for name in TASKS if issubclass(TASKS[name], CorpusTask) and name not in OWN]
 )

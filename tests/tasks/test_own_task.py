@@ -38,7 +38,6 @@ def refused(file, text):
     return str(refusal.value)
 
 
-@pytest.mark.long
 def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
     for arguments, output in run_page(capsys, COMMANDS):
         if arguments[0] == "generate":
@@ -46,7 +45,6 @@ def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
     assert (here / "map.png").stat().st_size > 1000
 
 
-@pytest.mark.long
 def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("shifted.py").write_text(SHORT, encoding="utf-8")
@@ -71,7 +69,6 @@ def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
         task.encode("cax")
 
 
-@pytest.mark.long
 def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_do(here, capsys):
     train = ["train", "my_task.py", *FEW_STEPS, "--set", "shift=4", "--output-dir", "out"]
     assert in_process(capsys, *train)[0] == 0
@@ -91,7 +88,6 @@ def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_
     assert "symbols" in errors
 
 
-@pytest.mark.long
 def test_a_stopped_run_of_one_s_own_task_goes_on_with_its_file_alone(here, capsys):
     from hf_attn.checkpoints.run_folder import Run, save_run
 

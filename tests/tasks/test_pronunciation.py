@@ -25,7 +25,6 @@ def no_dictionary(monkeypatch):
     return build_task("pronunciation")
 
 
-@pytest.mark.long
 def test_every_word_and_sound_of_the_dictionary_fits(task):
     assert {letter for word in task.pronunciations for letter in word} == set(LETTERS)
     heard = [sound.split() for listed in task.pronunciations.values() for sound in listed]
@@ -33,7 +32,6 @@ def test_every_word_and_sound_of_the_dictionary_fits(task):
     assert max(map(len, (*task.pronunciations, *heard))) == MOST_SYMBOLS
 
 
-@pytest.mark.long
 def test_every_drawn_pronunciation_is_listed_and_ids_are_those_of_the_word(task):
     batch = task.sample(torch.Generator().manual_seed(0), 300)
     for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
@@ -42,7 +40,6 @@ def test_every_drawn_pronunciation_is_listed_and_ids_are_those_of_the_word(task)
         assert task.encode(word) == [index for index in source_ids if index]
 
 
-@pytest.mark.long
 def test_a_tenth_of_the_words_is_held_out_with_every_spelling_of_it(task):
     words = {}
     for row, split in zip(task.rows, task.splits, strict=True):

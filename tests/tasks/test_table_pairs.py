@@ -229,7 +229,6 @@ def test_a_source_longer_than_the_model_reads_is_refused(table):
         build_task("pairs", path=table).encode("1 and 2 " * 5)
 
 
-@pytest.mark.long
 def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table, tmp_path, capsys):
     out = tmp_path / "out"
     train = ["train", "pairs", "--set", f"path={table}", *TRAIN_TINY, "--steps", "10", "--output-dir", out]

@@ -63,7 +63,6 @@ def texts(task, split):
     return {row.source for row in task.texts_of(split)}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["topics", "phrases"])
 def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(corpora, name):
     task = corpora[name]
@@ -75,7 +74,6 @@ def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(corpora,
     assert len({row.source for row in task.rows}) == len(task.rows), "no text twice, whatever its class"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["topics", "phrases"])
 def test_no_text_that_training_reads_is_held_out(corpora, name):
     task = corpora[name]
@@ -90,7 +88,6 @@ def test_no_text_that_training_reads_is_held_out(corpora, name):
     assert len(kept_out) == len(task.held_out(100_000)) + len(task.validation(100_000))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "groups"), [("topics", "modules"), ("phrases", "meanings")])
 def test_the_group_of_a_text_is_known_by_its_ids_in_any_batch(corpora, name, groups):
     task = corpora[name]
@@ -168,7 +165,6 @@ def test_the_table_s_worked_example_says_how_its_rows_were_split(table):
     assert "64 texts, none twice" in example.story
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("architecture", list(architectures_of("classes")))
 def test_every_architecture_learns_a_table(table, architecture):
     recipe = table.recipes_of(architecture)["product"]

@@ -17,7 +17,6 @@ from hf_attn.textbooks.learn_ai_51 import training as learn_ai_51_training
 from hf_attn.textbooks.notebook import printed_numbers
 from tests.support.commands import in_process, rows_of
 
-pytestmark = pytest.mark.long  # all rows are measured once
 ROOT = Path(__file__).parents[2]
 PAGE, MEASURED = ROOT / "docs" / "sources.md", ROOT / "benchmarks" / "results" / "sources.jsonl"
 # fast claims of each document, and those that need training or a clock
@@ -278,7 +277,7 @@ def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(row
 # What needs training
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("document", "words", "verdict"),
     [
@@ -302,7 +301,7 @@ def test_what_was_found_by_training_is_what_is_measured(document, words, verdict
     assert measure_claim(document, claim).verdict == verdict
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_documents_own_trainings_follow_from_their_seeds():
     coins = chapter_1_training.train_on_coins()
     assert coins.accuracies == pytest.approx([53.4, 50.9, 53.8, 70.0, 84.3], abs=0.5)

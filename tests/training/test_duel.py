@@ -138,7 +138,6 @@ def test_a_contestant_learns_as_it_would_alone(turns):
     assert last[1].overall == evaluate(model, COPY).overall
 
 
-@pytest.mark.long
 def test_equal_seconds_are_spent_by_all_and_one_turn_more_at_most():
     reports = {name: [] for name in PAIR}
     for turn in duel(COPY, PAIR, Budget(seconds=0.4), device="cpu"):

@@ -31,7 +31,7 @@ from tests.support.tables import write_table
 CARDS = Path(__file__).parents[2] / "model_cards"
 STEPS = 4
 BOUND = 2e-4  # between devices, which add up in another order: of losses, gradients and weights of attention
-DEVICES = [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
+DEVICES = [pytest.param("cpu", marks=pytest.mark.nightly), pytest.param("cuda", marks=pytest.mark.gpu)]
 every_device = pytest.mark.parametrize("device", DEVICES)
 
 

@@ -52,7 +52,6 @@ def losses(reports):
     return [report.loss for report in reports if report.step]
 
 
-@pytest.mark.long
 def test_copying_is_learned_to_99_per_cent_of_validation_examples():
     task = build_task("copy", max_length=8)
     recipe = dataclasses.replace(task.recipe, steps=250)

@@ -132,7 +132,6 @@ def test_a_stopped_run_goes_on_to_the_same_weights_as_an_unbroken_one(optimizer,
     assert torch.equal(resumed, whole)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_small_model_learns_with_its_own_rate(optimizer):
     task = build_task("copy", max_length=4, num_symbols=4)

@@ -58,7 +58,6 @@ def unbroken(small):
 take_two = functools.partial(train_slice, steps=2, device="cpu")
 
 
-@pytest.mark.long
 def test_slices_in_another_process_end_with_the_weights_of_an_unbroken_run(small, unbroken):
     task, recipe = small
     here = build_model(task, recipe, 3)

@@ -89,7 +89,6 @@ for call, path in (*calls, (read_json, hole), (load_checkpoint, sys.argv[2])):
 """
 
 
-@pytest.mark.long
 def test_what_never_ends_takes_no_memory(folder, tmp_path):
     make_endless(tmp_path / "hole.json")
     (folder / "README.md").unlink()

@@ -35,7 +35,6 @@ def count_faults(what: str) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_pages_that_a_step_freed_are_there_for_the_next():
     assert count_faults("keep") < count_faults("give back") / 4
@@ -68,7 +67,6 @@ print(megabytes() - before)
 """
 
 
-@pytest.mark.long
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_what_many_threads_freed_goes_back_to_the_system():
     command = [sys.executable, "-c", GIVE_BACK]
