@@ -157,11 +157,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,text]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,agents,text,pronunciation,track,test]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[test]'
 	touch $@ $(VENV)/.app
 
 clean:

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PAGE = Path(__file__).parent / "licences.md"
-EXTRAS = ("", "app", "agents", "text", "pronunciation", "track")
+EXTRAS = ("", "text", "app", "agents", "pronunciation", "track")
 # What everybody may use, change and pass on, in a closed product too (MPL-2.0 asks for its own files alone).
 FREE = re.compile(
     r"MIT(-0|-CMU)?|0?BSD|BSD-[23]-Clause|Apache-2\.0( WITH LLVM-exception)?|MPL-2\.0|PSF-2\.0|ISC|Zlib"

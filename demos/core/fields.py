@@ -32,7 +32,7 @@ def blame(field: str, words: Callable[[str], str] = str) -> Iterator[None]:
     """Turn what is refused meanwhile into an error of this field, with its sentence in these `words`."""
     try:
         yield
-    except (ValueError, ImportError) as error:
+    except ValueError as error:
         raise FieldError(field, words(str(error))) from error
 
 

@@ -66,7 +66,7 @@ def name_split(task: Task | None, source: str) -> str:
         if task.longest_size and task.size_of(source) > task.largest_size:
             return "longer than any that training draws"
         return SPLIT_NAMES[task.find_split(source)]
-    except (ImportError, ValueError):  # it cannot be read, or the data are not here
+    except ValueError:  # it cannot be read, or the data are not here
         return ""
 
 

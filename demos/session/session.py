@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
+from hf_attn.utils.optional_packages import MissingPackageError
 
 from ..core.events import Newest, NewestEvent
 from ..core.fields import LARGEST_SEED
@@ -166,9 +167,12 @@ class Session:
         self.runs[run_id].name = name
 
     def measure_beside(self, task: Task) -> Baseline | None:
-        """The baseline of a task, measured once a session."""
+        """The baseline of a task, measured once a session; None where there is none, or no scikit-learn."""
         if task not in self.baselines:
-            self.baselines[task] = measure_beside(task)
+            try:
+                self.baselines[task] = measure_beside(task)
+            except MissingPackageError:
+                self.baselines[task] = None
         return self.baselines[task]
 
     def new_folder(self, name: str) -> Path:

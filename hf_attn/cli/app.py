@@ -2,7 +2,6 @@
 
 import errno
 import importlib
-import importlib.util
 import os
 import socket
 import sys
@@ -12,7 +11,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from hf_attn.cli.output import Failure, WrongUse
+from hf_attn.cli.output import WrongUse, wrong_use
+from hf_attn.utils.optional_packages import require_package
 
 CLONE = Path(__file__).parents[2]
 HOST = "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1"
@@ -81,8 +81,8 @@ def app(
 
 def _import_launch() -> ModuleType:
     """The app's module that starts it: of the clone that this file is in, else the installed one."""
-    if importlib.util.find_spec("gradio") is None:
-        raise Failure("the app needs Gradio, which is not installed: pip install 'hf-attn[app]'")
+    with wrong_use():
+        require_package("gradio", "The app")
     if (CLONE / "demos" / "launch.py").is_file():
         sys.path.insert(0, str(CLONE))
         return importlib.import_module("demos.launch")

@@ -15,6 +15,7 @@ from hf_attn.cli.output import (
     AsJson,
     Failure,
     interval_title,
+    measure_beside,
     print_baseline,
     print_json,
     print_table,
@@ -72,7 +73,6 @@ def duel(
 
     from hf_attn.architectures import registry
     from hf_attn.architectures.settings import merge_settings, name_task
-    from hf_attn.evaluation import baselines
     from hf_attn.training import duel
     from hf_attn.training.device import build_accelerator
     from hf_attn.utils.freed_memory import keep_freed_memory
@@ -90,7 +90,7 @@ def duel(
     torch.manual_seed(seed)  # what dropout draws from
     measured = _follow(learned, contestants, budget, seed, device, as_json)
     counts = {name: duel.count_parameters(learned, recipe) for name, recipe in contestants.items()}
-    beside = baselines.measure_beside(learned)
+    beside = measure_beside(learned)
     if as_json:
         if beside is not None:
             print_baseline(learned, beside)

@@ -19,6 +19,8 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Column, Table
 
+from hf_attn.utils.optional_packages import MissingPackageError
+
 if TYPE_CHECKING:
     from hf_attn.analysis.ablation import Outcome
     from hf_attn.checkpoints.save_load import Checkpoint
@@ -61,10 +63,24 @@ def wrong_use() -> Iterator[None]:
 
     try:
         yield
+    except MissingPackageError as error:
+        raise Failure(str(error)) from error
     except (ValueError, FileNotFoundError, StrictDataclassError) as error:
         raise WrongUse(str(error)) from error
-    except ImportError as error:  # a package that only some tasks need
-        raise Failure(str(error)) from error
+
+
+def measure_beside(task: "Task") -> "Baseline | None":
+    """Measure what stands beside a classifier; None where nothing does; tells of a missing package."""
+    from hf_attn.evaluation import baselines
+    from hf_attn.tasks.base import CLASSES
+
+    if task.kind == CLASSES:
+        tell(f"{baselines.NAME} learns the same texts, to stand beside …")
+    try:
+        return baselines.measure_beside(task)
+    except MissingPackageError as error:
+        tell(str(error))
+        return None
 
 
 def print_json(event: str, **row: Any) -> None:

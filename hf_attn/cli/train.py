@@ -1,7 +1,6 @@
 """Commands that learn: the list of tasks, and `train`."""
 
 import contextlib
-import importlib.util
 import math
 import shlex
 import signal
@@ -26,6 +25,7 @@ from hf_attn.cli.output import (
     AsJson,
     AttentionFile,
     Failure,
+    measure_beside,
     print_baseline,
     print_json,
     print_table,
@@ -33,6 +33,7 @@ from hf_attn.cli.output import (
     tell_score,
     wrong_use,
 )
+from hf_attn.utils.optional_packages import require_package
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -143,8 +144,8 @@ def train(
         choices = {"until": until, "seed": seed, "device": device, "threads": threads}
         given: dict = {name: value for name, value in choices.items() if value is not None}
         run = replace(run, **given)
-    if track is not None and importlib.util.find_spec(track) is None:
-        raise Failure(f"--track {track} needs a package that is not installed: pip install 'hf-attn[track]'")
+        if track is not None:
+            require_package(track, f"--track {track}")
     files = [task] if task and task.endswith(".py") else []
     again = shlex.join([*files, *(["--attention", str(attention)] if attention else [])])
     _train(run, resume or output_dir, save_every, track, as_json, again)
@@ -158,10 +159,8 @@ def _train(
 
     from hf_attn.architectures import registry
     from hf_attn.checkpoints import run_folder
-    from hf_attn.evaluation import baselines
     from hf_attn.evaluation.metrics import evaluate
     from hf_attn.tasks import TASKS
-    from hf_attn.tasks.base import CLASSES
     from hf_attn.tasks.own_task import find_disagreement
     from hf_attn.training import loop
     from hf_attn.training.device import build_accelerator, describe_device
@@ -203,9 +202,7 @@ def _train(
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return
-    if run.task.kind == CLASSES:
-        tell(f"{baselines.NAME} learns the same texts, to stand beside …")
-    beside = baselines.measure_beside(run.task)
+    beside = measure_beside(run.task)
     if directory:
         try:
             evaluation = run_folder.finish_run(run, model, accelerator, directory, beside)

@@ -10,6 +10,7 @@ from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import TextClassification
+from hf_attn.utils.optional_packages import require_package
 from hf_attn.utils.text import quote
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ FEATURES: Mapping[str, Mapping[str, Any]] = {
 }
 STRENGTHS = (3.0, 10.0, 30.0)  # C, the inverse of how strongly weights are held down
 MOST_ITERATIONS = 2000
-
-
-class NoBaseline(ValueError):
-    """There is nothing to count with."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +59,16 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
 
     Raises:
         ValueError: another split.
-        NoBaseline: scikit-learn is not installed.
+        MissingPackageError: scikit-learn is not installed.
     """
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(
             f"split={quote(split)} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}."
         )
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise NoBaseline("The baseline needs scikit-learn: pip install 'hf_attn[text]'.") from error
+    require_package("sklearn", f"The baseline, {NAME},")
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
     started = time.process_time()
     texts, labels = _columns(task.texts_of(TRAINING))
     tried = []
@@ -92,13 +88,10 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
 
 
 def measure_beside(task: Task) -> Baseline | None:
-    """What stands beside a model of the task: None where it names no class, or scikit-learn is missing."""
+    """What stands beside a model of the task, None where it names no class; raises as `measure_baseline`."""
     if task.kind != CLASSES or not isinstance(task, TextClassification):
         return None
-    try:
-        return measure_baseline(task)
-    except NoBaseline:
-        return None
+    return measure_baseline(task)
 
 
 def _columns(rows: Sequence[Row]) -> tuple[list[str], list[str]]:

@@ -51,7 +51,7 @@ def try_versions(kind: str) -> tuple[bool, str]:
     folder = ROOT / "build" / "versions" / kind
     subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     python = folder / "bin" / "python"
-    wanted = ["-e", f"{ROOT}[app,agents,text,pronunciation,track,test]"]
+    wanted = ["-e", f"{ROOT}[test]"]
     subprocess.run([python, "-m", "pip", "install", "-q", *pin(kind, folder), *wanted], check=True)
     asked = f"import importlib.metadata as m; print(*(f'{{n}} {{m.version(n)}}' for n in {NAMED}), sep=', ')"
     versions = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)

@@ -9,6 +9,7 @@ from hf_attn.evaluation.baselines import NAME
 from hf_attn.evaluation.metrics import Score
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.utils.optional_packages import describe_missing
 
 from ...jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TIME_UP, UNDER_WAY
 from ...jobs.probe import Probe
@@ -98,8 +99,10 @@ def interval_in_words(score: Score) -> str:
 
 
 def baseline_message(run: TrainingJob) -> str:
-    if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
+    if run.task.kind != CLASSES:
         return ""
+    if run.is_compared and run.baseline is None:
+        return f" {describe_missing('sklearn', f'The baseline, {NAME},')}".rstrip()
     if run.baseline is None:
         return f" The baseline, {NAME}, is learning the same texts."
     score = run.baseline.score

@@ -157,8 +157,8 @@ def show_cards(values: dict) -> str:
     for label, title in CARDS.items():
         task = build_task(task_choices()[label][0])
         worked = task.worked_example
-        known = task.alignment(worked.source, worked.target)
-        width = max(map(len, known))  # of a text each row is longer by what was written before
+        known = task.alignment(worked.source, worked.target) or []  # or its package is missing
+        width = max(map(len, known), default=0)  # of a text each row is longer by what was written before
         known = [[*row, *[0] * (width - len(row))] for row in known]
         cards.append(
             {"task": label, "title": title, "example": f"{worked.source} → {worked.target}", "map": known}

@@ -36,8 +36,10 @@ const task_cards = (element, trigger) => {
     card.append(canvas, el("span", "", el("b", "", title), el("small", "", example)));
     card.title = example;
     const draw = () => thumb(canvas, shades(map), themeOf(card));
-    onLook(card, draw);
-    draw();
+    if (map.length) {
+      onLook(card, draw);
+      draw();
+    }
     return card;
   };
   root.addEventListener("keydown", event => {

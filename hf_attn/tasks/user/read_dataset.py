@@ -4,19 +4,17 @@ from collections.abc import Sequence
 
 from hf_attn.tasks.text.corpus import Knowledge
 from hf_attn.tasks.user.read_table import MOST_ROWS, Line
+from hf_attn.utils.optional_packages import require_package
 from hf_attn.utils.text import shorten
 
 SPLIT = "train"
 
 
 def load_library():
-    """The `datasets` library; ValueError where it is not installed."""
-    try:
-        import datasets
-    except ImportError as error:
-        raise ValueError(
-            "Reading or saving a data set needs `datasets`: pip install 'hf_attn[text]'."
-        ) from error
+    """The `datasets` library; MissingPackageError where it is not installed."""
+    require_package("datasets", "Reading or saving a data set")
+    import datasets
+
     return datasets
 
 
