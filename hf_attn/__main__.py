@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working, wrong_use
+from hf_attn.utils.hardware import is_memory_full
 from hf_attn.utils.python_file import OwnCodeError
 from hf_attn.utils.text import replace_surrogates, shorten
 
@@ -129,10 +130,10 @@ def main() -> None:
         sys.exit(1)
     except (Failure, OwnCodeError, OSError, ArithmeticError) as error:  # a full disk, a run that diverged
         _leave(str(error), 1)
-    except RuntimeError as error:
-        if "memory" not in str(error):
+    except (RuntimeError, MemoryError) as error:
+        if not is_memory_full(error):
             raise
-        _leave(f"out of memory; a smaller model or batch_size needs less. {error}", 1)
+        _leave(f"The memory is full; a smaller model or batch_size needs less. {error}".rstrip(), 1)
 
 
 if __name__ == "__main__":

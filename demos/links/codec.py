@@ -1,6 +1,6 @@
 """Links: what a tab shows as text for the address, and what a link says, checked.
 
-A link is `?view=2.…`: a version, then what the tab shows as JSON, deflated, in base64 for addresses:
+A link is `?view=1.…`: a version, then what the tab shows as JSON, deflated, in base64 for addresses:
 
     tab         its id
     fields      {name: value}, named by `Page.link_fields`; a bundled checkpoint by the name of its folder
@@ -28,10 +28,9 @@ from ..session.catalog import ModelCatalog
 from ..session.page import JobSpec, LinkedFields, LinkedJob
 from ..session.session import Session
 from ..ui.formatting import NARROW, count, shorten
-from . import version_1
 
 PARAMETER = "view"
-VERSION = "2"
+VERSION = "1"
 LONGEST = 6000  # characters of a link: more gets lost on the way through some servers
 LONGEST_STATE = 200_000  # bytes that it unpacks to
 LONGEST_NAMED = 100  # characters of the choices that a refusal names
@@ -72,10 +71,10 @@ def read_link(text: str) -> dict:
     version, dot, packed = text.partition(".")
     if not dot or not version.isdigit():
         raise ValueError(BROKEN)
-    if version not in (VERSION, version_1.VERSION):
+    if version != VERSION:
         raise ValueError(
-            f"This link is of version {version}, and this app reads versions 1 and {VERSION}: "
-            "open it with the version of hf_attn that made it."
+            f"This link is of version {version}, and this app reads version {VERSION}: "
+            "open it with the hf_attn that made it."
         )
     try:
         unpacking = zlib.decompressobj()
@@ -87,8 +86,6 @@ def read_link(text: str) -> dict:
         state = None
     if not isinstance(state, dict) or is_deep(state):
         raise ValueError(BROKEN)
-    if version == version_1.VERSION:
-        state = version_1.translate(state)
     for name, value in state.items():
         if name not in PARTS:
             raise ValueError(f"This link says {name!r}, which this app does not know.")

@@ -18,6 +18,7 @@ from hf_attn.tasks.splits import HELD_OUT
 
 RESAMPLES = 2000  # of groups, for an interval
 LARGEST_PART = 2**29  # numbers that examples measured together would leave for training: they leave fewer
+AT_ONCE, PASSAGES_AT_ONCE = 512, 64  # examples, at most
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,17 @@ class Evaluation:
     failures: tuple[tuple[str, str, str], ...]
 
 
-def wilson_interval(right: float, n: int, z: float = 1.96) -> Interval:
+def wilson_interval(right: float, n: int) -> Interval:
     """Where the true share lies with 95 % confidence (Wilson 1927, doi:10.2307/2276774).
 
-        (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)
+        (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n),   z = 1.96
 
     Raises:
         ValueError: n is 0.
     """
     if n < 1:
         raise ValueError("n=0: there is nothing to measure on.")
-    share = right / n
+    share, z = right / n, 1.96
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
@@ -175,14 +176,13 @@ def _score_tally(
     return Score(n, right / n, interval, measures or {}, tally, name)
 
 
-def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | None = None) -> torch.Tensor:
+def predict(model, task: Task, batch: Batch, most: int | None = None) -> torch.Tensor:
     """What a model makes of examples.
 
     Args:
         model: one that learns the task's kind, on any device.
         task: says of which kind it is.
         batch: examples.
-        batch_size: how many at once.
         most: tokens of an answer; as many as the task's longest has where None.
 
     Returns:
@@ -191,7 +191,7 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
     """
     rows = []
     most = most or task.max_target_tokens
-    for part in parts_of(batch, model, batch_size):
+    for part in parts_of(batch, model, AT_ONCE):
         if task.kind == CLASSES:
             rows.append(next_logits(model, part).argmax(-1, keepdim=True).cpu())
         elif task.kind == TEXT:
@@ -243,9 +243,9 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     return (predictions.masked_fill(finished, PAD) == labels.masked_fill(labels == IGNORED, PAD)).all(dim=1)
 
 
-def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> float:
+def measure_quickly(model, task: Task, batch: Batch) -> float:
     """Share of what is right as `find_right` finds it: the figure of a run under way."""
-    right = [find_right(model, task, part) for part in parts_of(batch, model, batch_size)]
+    right = [find_right(model, task, part) for part in parts_of(batch, model, AT_ONCE)]
     return float(torch.cat(right).float().mean())
 
 
@@ -344,11 +344,11 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
     )
 
 
-def _evaluate_text(model, task: Task, batch: Batch, batch_size: int = 64) -> Evaluation:
+def _evaluate_text(model, task: Task, batch: Batch) -> Evaluation:
     """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
     is_right: list[bool] = []
     surprise, tokens = 0.0, 0
-    for part in parts_of(batch, model, batch_size):
+    for part in parts_of(batch, model, PASSAGES_AT_ONCE):
         logits = next_logits(model, part).float()  # [B, T, V]
         is_right += task.judge_tokens(logits, part.labels).tolist()
         known = part.labels != IGNORED

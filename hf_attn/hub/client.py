@@ -30,6 +30,7 @@ ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses that may pass
 TOKENS = "https://huggingface.co/settings/tokens"
+MOST_NAMED = 6  # files, in a sentence
 NO_ANSWER = (HfHubHTTPError, TransportError, OfflineModeIsEnabled)  # the Hub refused, or was not reached
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Any]
@@ -180,10 +181,10 @@ def in_megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
 
 
-def join_names(names: Sequence[str], most: int = 6) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Names separated by commas: the first few, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown = ", ".join(names[:MOST_NAMED])
+    return f"{shown} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else shown
 
 
 def _requested_wait(error: Exception) -> float:

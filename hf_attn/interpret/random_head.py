@@ -26,12 +26,12 @@ def split_words(text: str) -> tuple[str, ...]:
     return tuple(_TOKENS.findall(text))
 
 
-def embed_words(words: Sequence[str], width: int = WIDTH, seed: int = 0) -> torch.Tensor:
+def embed_words(words: Sequence[str], seed: int = 0) -> torch.Tensor:
     """A random vector for each word, [T, D], float64: the same word has the same one in every sentence."""
     rows = []
     for word in words:
         generator = torch.Generator().manual_seed(zlib.crc32(f"{seed} {word}".encode()))
-        rows.append(torch.randn(width, generator=generator))
+        rows.append(torch.randn(WIDTH, generator=generator))
     return torch.stack(rows).double()
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 SEEDS = (-(2**63), 2**64 - 1)  # what torch's generators take
 MOST_LABELS = 25_000  # ImageNet-21k has 21,841; a configuration that names them is copied often
+LONGEST_SHOWN = 60  # characters of a value in an error
 
 
 def bounded(default: Any, low: float, high: float) -> Any:
@@ -60,7 +61,7 @@ def check_inherited(arguments: dict) -> None:
             raise ValueError(f"id2label has {show_value(number)}: number the classes from 0.")
 
 
-def show_value(value: object, longest: int = 60) -> str:
+def show_value(value: object) -> str:
     """Return a value as an error quotes it: never longer than a line, whatever its type."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"<a whole number of about {int(value.bit_length() * 0.30103) + 1} digits>"
@@ -69,7 +70,7 @@ def show_value(value: object, longest: int = 60) -> str:
     if not isinstance(value, (str, int, float, type(None))):
         return f"<{type(value).__name__}>"
     shown = repr(value)
-    return shown if len(shown) <= longest else f"{shown[:longest]}…"
+    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
 
 
 def check_choice(name: str, value: str, allowed) -> None:

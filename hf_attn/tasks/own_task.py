@@ -12,6 +12,8 @@ from hf_attn.tasks.batch import IGNORED, PAD, Ragged
 from hf_attn.utils.python_file import OwnCodeError, wrap_method
 from hf_attn.utils.text import quote
 
+COMPARED = 20  # validation examples
+
 
 class _Told(Exception):
     """What is wrong with something that is of the right kind."""
@@ -73,11 +75,11 @@ def _read_drawn(given: Any, *asked: Any) -> tuple:
     return sources, targets, keys
 
 
-def find_disagreement(task: Task, examples: int = 20) -> str:
+def find_disagreement(task: Task) -> str:
     """Where what a task draws is not right by its own answer, in a sentence; empty where none was found."""
     if task.kind == TEXT:
         return ""
-    batch = task.validation(examples)
+    batch = task.validation(COMPARED)
     for ids, labels in zip(batch.input_ids, batch.labels, strict=True):
         source = task.read_source([index for index in ids.tolist() if index != PAD])
         target = task.decode([index for index in labels.reshape(-1).tolist() if index != IGNORED])

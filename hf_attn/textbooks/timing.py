@@ -9,6 +9,8 @@ from hf_attn.experiments import rnn_vs_attention_time
 from hf_attn.experiments.base import values_of
 from hf_attn.experiments.rnn_vs_attention_time import ATTENTION, Layer, Sizes
 
+REPEATS = 7  # of each measurement
+
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """The p of seconds ∝ size^p: the slope of the straight line through the logarithms.
@@ -20,7 +22,7 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return statistics.linear_regression(*logs).slope
 
 
-def forward_times(layer: Layer, repeats: int = 7) -> tuple[list[float], list[float]]:
+def forward_times(layer: Layer, repeats: int = REPEATS) -> tuple[list[float], list[float]]:
     """Forward milliseconds by length: of the recurrent layer, and of attention of its size."""
     rows = list(rnn_vs_attention_time.run(Sizes((layer,), repeats=repeats), 0))
     stepping, attending = (
@@ -40,10 +42,10 @@ def layer_exponents(layer: Layer) -> tuple[float, float]:
     return exponent(layer.lengths, stepping), exponent(layer.lengths, attending)
 
 
-def measure_exponent(compute: Callable[[int], object], sizes: Sequence[int], repeats: int = 7) -> float:
+def measure_exponent(compute: Callable[[int], object], sizes: Sequence[int]) -> float:
     """The exponent of what takes a size, each size in turn, the first call of each not counted."""
     taken: dict[int, list[float]] = {size: [] for size in sizes}
-    for _ in range(repeats + 1):
+    for _ in range(REPEATS + 1):
         for size, seconds in taken.items():
             started = time.process_time()
             compute(size)

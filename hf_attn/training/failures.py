@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import torch
 
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.hardware import is_memory_full
 from hf_attn.utils.text import shorten
-
-# as torch's devices and their libraries say it
-NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
 
 
 class RunFailed(Exception):
@@ -35,7 +33,7 @@ def naming_device_failures(device: torch.device, step: int, recipe: Recipe) -> I
             raise
         failure = f"Device '{device.type}' failed at step {step} ({shorten(error)})."
         advice = "What was saved before stays: resume from it, or begin again on device 'cpu'."
-        if _is_full(error):
+        if is_memory_full(error):
             traceback.clear_frames(error.__traceback__)  # they hold what filled the memory
             failure = f"The memory of device '{device.type}' is full at step {step}."
             advice = f"The model keeps what it learned before. Choose {_halve(recipe)}."
@@ -44,12 +42,7 @@ def naming_device_failures(device: torch.device, step: int, recipe: Recipe) -> I
 
 def is_device_failure(error: Exception) -> bool:
     """Whether an error says that a device's memory is full, or that it does not answer."""
-    return isinstance(error, torch.AcceleratorError) or _is_full(error)
-
-
-def _is_full(error: Exception) -> bool:
-    is_told = isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)
-    return is_told or isinstance(error, MemoryError)
+    return isinstance(error, torch.AcceleratorError) or is_memory_full(error)
 
 
 def _halve(recipe: Recipe) -> str:

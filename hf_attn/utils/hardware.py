@@ -1,7 +1,10 @@
-"""What a figure was measured on."""
+"""The machine: its processor's name, and whether an error says that its memory is full."""
 
 import platform
 from pathlib import Path
+
+# as torch's devices and their libraries say it
+NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
 
 
 def name_processor() -> str:
@@ -10,3 +13,9 @@ def name_processor() -> str:
     lines = information.read_text().splitlines() if information.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def is_memory_full(error: BaseException) -> bool:
+    """Whether an error says that the memory, of the processor or of a device, is full."""
+    is_told = isinstance(error, RuntimeError) and any(words in str(error).lower() for words in NO_MEMORY)
+    return is_told or isinstance(error, MemoryError)

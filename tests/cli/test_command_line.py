@@ -519,6 +519,7 @@ LIGHT = {  # tables that help and choices are made of: they import neither torch
     "hf_attn.architectures.optimizers",
     "hf_attn.generation.strategies",
     "hf_attn.utils.signatures",
+    "hf_attn.utils.hardware",
     "hf_attn.utils.optional_packages",
     "hf_attn.utils.python_file",
     "hf_attn.utils.text",

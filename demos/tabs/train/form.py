@@ -55,7 +55,6 @@ MODEL_FIELDS += ("num_hidden_layers", "position_type", "bidirectional", "input_f
 TRAINING_FIELDS = ("learning_rate", "steps", "seed")
 CHOSEN = ("task", "column_1", "column_2", "model", "size", "preset")
 FIELDS = (*CHOSEN, *MODEL_FIELDS, "optimizer", *TRAINING_FIELDS, "probe")
-OLDER = {"optimizer": "adamw"}  # what links mean that were made before there was such a field
 ERRORS = ("task", "table", "size", *LIMITS, "probe")  # fields that can be wrong
 LABELS = {
     "task": "Task",

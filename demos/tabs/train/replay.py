@@ -82,7 +82,6 @@ def describe_run(run: TrainingJob) -> dict:
 
 def check_run(fields: dict) -> dict:
     """The fields of a link's run, complete; ValueError where one is missing or of another type."""
-    fields = form.OLDER | fields
     if fields.keys() != set(FIELDS):
         raise ValueError("This link does not say how the sender's run is trained.")
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):

@@ -166,9 +166,7 @@ CLAIMS = (
         where="decoder layer; dimensions of attention",
         kind=STATED,
     ),
-    Claim(
-        "310 + 98.", "408", added, "By attn-addition, which is of the document's size.", where="addition task"
-    ),
+    Claim("310 + 98.", "408", added, "By attn-addition.", where="addition task"),
     Claim(
         "Training logs: loss and accuracy of addition's sixth epoch, its last loss, the parser's sixth loss.",
         "0.0552 0.9852 0.0106 0.0030",

@@ -92,9 +92,9 @@ def multihead_shapes(batch: int, length: int, width: int, heads: int) -> Measure
     return shape_of(output), shape_of(weights)
 
 
-def doubled_length(compute, length: int = 10) -> float:
+def doubled_length(compute) -> float:
     """By how much the multiplications grow when the tokens double; `compute` gets N."""
-    one, two = (count_multiplications(partial(compute, n)) for n in (length, 2 * length))
+    one, two = (count_multiplications(partial(compute, n)) for n in (10, 20))
     return two / one
 
 
