@@ -200,6 +200,7 @@ def test_a_public_repo_is_not_pushed_to_as_private(hub, folder):
         push(hub, folder)
     push(hub, folder, private=False)
     assert hub.repo(REPO).files() == bytes_of(folder)
+    (folder / "README.md").write_text("---\nlicense: none\n---\nAnother card.")
     hub.fail("validate", 400, message="license: must be one of …")
     with pytest.raises(HubError, match=r"Invalid metadata in README\.md\. - license: must be one"):
         push(hub, folder, private=False)
