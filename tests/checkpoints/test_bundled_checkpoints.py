@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from safetensors import safe_open
 from scipy.stats import fisher_exact
 
 from hf_attn.checkpoints.model_card import build_card
@@ -16,6 +15,7 @@ from hf_attn.evaluation.metrics import evaluate, predict
 from hf_attn.tasks import build_task
 from hf_attn.viz.example_map import find_worked_map
 from tests.support.interpreters import run_without_hf_attn
+from tests.support.matrix import rows
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 NAMES = [path.name for path in list_checkpoints(CARDS)]
@@ -24,21 +24,15 @@ QUICK, OTHER_SEED = 200, 1
 UNLIKELY = 0.01  # p below which two figures are not of the same model; examples are the same in every run
 FAR_OFF = 0.15  # a figure that is so far off is noticed with QUICK examples
 
-every_checkpoint = pytest.mark.parametrize("name", NAMES)
+every_checkpoint = pytest.mark.parametrize("name", rows(NAMES, ["attn-copy"]))
 # of text nothing is searched: many words are right
 SEARCHED = [name for name in NAMES if RECORDS[name]["task"]["name"] != "sentences"]
-every_searched = pytest.mark.parametrize("name", SEARCHED)
+every_searched = pytest.mark.parametrize("name", rows(SEARCHED, ["attn-copy", "lstm-reverse"]))
 
 
 @pytest.fixture(scope="module")
 def loaded():
     return {name: load_checkpoint(CARDS / name) for name in NAMES}
-
-
-@pytest.fixture(scope="module")
-def fresh(loaded):
-    """A quick evaluation of each, on other held-out examples than those of the stored figures."""
-    return {name: evaluate(c.model, c.task, n=QUICK, seed=OTHER_SEED).overall for name, c in loaded.items()}
 
 
 def agree(share: float, n: int, other_share: float, other_n: int) -> bool:
@@ -48,47 +42,48 @@ def agree(share: float, n: int, other_share: float, other_n: int) -> bool:
 
 
 @every_checkpoint
-def test_the_stored_figure_agrees_with_a_fresh_evaluation(name, fresh):
-    stored, measured = RECORDS[name]["results"], fresh[name]
+def test_the_stored_figure_agrees_with_a_fresh_evaluation_and_one_far_off_would_not(name, loaded):
+    """On other held-out examples than those of the stored figures."""
+    stored, checkpoint = RECORDS[name]["results"], loaded[name]
+    measured = evaluate(checkpoint.model, checkpoint.task, n=QUICK, seed=OTHER_SEED).overall
     assert measured.examples >= QUICK  # of text, the words that count in so many passages
-    assert agree(stored["exact_match"], stored["examples"], measured.exact_match, measured.examples)
+    for off in (0, -FAR_OFF, FAR_OFF):
+        if (share := stored["exact_match"] + off) <= 1:
+            found = agree(share, stored["examples"], measured.exact_match, measured.examples)
+            assert found == (off == 0), share
 
 
-@every_checkpoint
-def test_a_stored_figure_far_off_would_not_agree(name, fresh):
-    stored, measured = RECORDS[name]["results"], fresh[name]
-    for wrong in (stored["exact_match"] - FAR_OFF, stored["exact_match"] + FAR_OFF):
-        if wrong <= 1:
-            assert not agree(wrong, stored["examples"], measured.exact_match, measured.examples), wrong
+def test_every_card_is_what_its_record_says_with_a_whole_search_and_figures_that_the_hub_s_parser_reads(
+    loaded,
+):
+    for name in NAMES:
+        record, card = RECORDS[name], (CARDS / name / "README.md").read_text()
+        assert build_card(name, loaded[name].task, record) == card, "run `make cards`"
+        results, search = record["results"], record["search"]
+        if search:
+            tried = search["held_out"]["examples"]
+            assert tried == sum(score["examples"] for score in search["by_size"].values())
+            assert tried >= min(results["examples"], 800)
+            assert set(results["by_size"]) <= set(search["by_size"])
+            assert search["patterns"]
+        best = max([results, *([search["held_out"]] if search else [])], key=lambda score: score["examples"])
+        data = ModelCard(card).data
+        exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
+        assert (data.model_name, exact.metric_args["examples"]) == (name, best["examples"])
+        found = [exact.metric_value, exact.metric_args["low"], exact.metric_args["high"]]
+        assert found == pytest.approx([best["exact_match"], *best["interval"]], abs=1e-6)
 
 
 @every_searched
 def test_the_failures_that_a_card_shows_still_happen(name, loaded):
     model, task, search = loaded[name].model, loaded[name].task, RECORDS[name]["search"]
-    rows = [*search["failures"], *(f for tried in search["patterns"].values() for f in tried["failures"])]
-    if not rows:
+    failed = [*search["failures"], *(f for tried in search["patterns"].values() for f in tried["failures"])]
+    if not failed:
         assert all(tried["exact_match"] == 1 for tried in search["patterns"].values())
         return
-    sources, answers = [row["source"] for row in rows], [row["answer"] for row in rows]
+    sources, answers = [row["source"] for row in failed], [row["answer"] for row in failed]
     written = [task.decode(ids) for ids in predict(model, task, task.batch_of(sources, answers)).tolist()]
-    assert written == [row["prediction"] for row in rows]
-
-
-@every_searched
-def test_failures_were_looked_for_by_every_size_and_in_patterns(name):
-    search, results = RECORDS[name]["search"], RECORDS[name]["results"]
-    assert search["held_out"]["examples"] >= min(results["examples"], 800)
-    assert sum(score["examples"] for score in search["by_size"].values()) == search["held_out"]["examples"]
-    assert set(results["by_size"]) <= set(search["by_size"])
-    assert search["patterns"]
-    card = (CARDS / name / "README.md").read_text()
-    assert all(f"{tried['examples']:,}" in card for tried in search["patterns"].values())
-
-
-@every_checkpoint
-def test_a_card_is_what_its_record_says_and_nobody_wrote_in_it(name, loaded):
-    built = build_card(name, loaded[name].task, RECORDS[name])
-    assert built == (CARDS / name / "README.md").read_text(), "run `make cards`"
+    assert written == [row["prediction"] for row in failed]
 
 
 def test_the_collection_page_lists_every_checkpoint_as_measured():
@@ -97,22 +92,6 @@ def test_the_collection_page_lists_every_checkpoint_as_measured():
     assert all(f"[`{name}`]({name})" in page for name in NAMES)
     for path in re.findall(r'src="([^"]+)"', page):
         assert (CARDS / path).is_file()
-
-
-@every_checkpoint
-def test_the_hub_s_parser_reads_results_and_intervals(name):
-    data = ModelCard.load(CARDS / name / "README.md").data
-    search = RECORDS[name]["search"]
-    held_out = [RECORDS[name]["results"], *([search["held_out"]] if search else [])]
-    results = max(held_out, key=lambda score: score["examples"])
-    exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
-    assert data.model_name == name
-    assert exact.metric_value == pytest.approx(results["exact_match"], abs=1e-6)
-    assert [exact.metric_args["low"], exact.metric_args["high"]] == pytest.approx(
-        results["interval"], abs=1e-6
-    )
-    assert exact.metric_args["examples"] == results["examples"]
-    assert ModelCard(f"---\n{data.to_yaml()}\n---\n").data.eval_results == data.eval_results
 
 
 @every_checkpoint
@@ -128,12 +107,6 @@ def test_the_map_of_a_card_is_there_and_shows_the_head_that_it_names(name, loade
     assert found["weight"] > 1.5 * max(found["even"], found["untrained"]), "it was learned"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "](map.png)" in (CARDS / name / "README.md").read_text()
-
-
-@every_checkpoint
-def test_the_weights_metadata_say_their_format(name):
-    with safe_open(CARDS / name / "model.safetensors", "pt") as file:
-        assert file.metadata()["format"] == "pt"
 
 
 SNIPPETS = """

@@ -12,9 +12,9 @@ from demos.session.session import Session
 from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint, save_checkpoint
 from hf_attn.hub.external_models import open_model
 from hf_attn.hub.pull import pull_checkpoint
-from hf_attn.hub.push import push_checkpoint
 from hf_attn.hub.space import assemble_space
 from hf_attn.utils.folder_files import MODEL_FILES
+from tests.support.hub_server import push_folder as push
 from tests.support.hub_server import serve_hub
 from tests.support.interpreters import run_python
 
@@ -53,13 +53,6 @@ def write_links_as_text(folder):
         path.write_text(f"{TARGET}{path.name}")
 
 
-def push(hub, folder):
-    for report in push_checkpoint(folder, REPO, token=hub.token, endpoint=hub.endpoint):
-        if report.stage == "pushed":
-            return report.message
-    raise AssertionError("it was not pushed")
-
-
 def open_in_app(folder):
     with ModelCatalog(((folder.name, folder),)).open(Session(), str(folder)) as opened:
         return opened.model
@@ -93,6 +86,7 @@ def test_a_link_that_dangles_elsewhere_does_not_tell_where(folder):
     assert "somewhere" not in str(refused.value)
 
 
+@pytest.mark.nightly
 def test_auto_classes_load_it_after_importing_hf_attn_whatever_the_links_are(folder, tmp_path):
     dangling = shutil.copytree(folder, tmp_path / "dangling")
     link_code(dangling, TARGET)
@@ -122,7 +116,7 @@ def test_linked_code_is_loaded_pushed_and_packed_as_the_installed_files(linked, 
         assert call(folder) is not None
     push(hub, folder)
     assert hub.repo(REPO).files() == whole
-    assert push(hub, folder).startswith("Nothing has changed")
+    assert push(hub, folder)[-1].message.startswith("Nothing has changed")
 
     class Named:
         name = "copy"

@@ -16,7 +16,6 @@ from transformers import (
 )
 
 import hf_attn
-from hf_attn.architectures.families import FAMILIES
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint, save_checkpoint
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -24,15 +23,9 @@ from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassific
 from hf_attn.tasks import build_task
 
 FILES = {
-    "README.md",
-    "config.json",
-    "generation_config.json",
-    "map.png",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "training.json",
-}
+    "README.md", "config.json", "generation_config.json", "map.png", "model.safetensors", "tokenizer.json",
+    "tokenizer_config.json", "training.json",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -45,26 +38,21 @@ def edit_json(path, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_a_folder_holds_what_the_hub_wants_and_nothing_else(tiny_checkpoint):
+def test_a_folder_holds_what_the_hub_wants_and_nothing_else(tiny_checkpoint, tmp_path):
     names = {path.name for path in tiny_checkpoint.iterdir()}
     assert names >= FILES
     assert all(name.endswith(".py") for name in names - FILES)
-    assert "modeling_attn_seq2seq.py" in names
     assert {path.stat().st_mode & 0o777 for path in tiny_checkpoint.iterdir()} == {0o644}
-
-
-def test_config_names_the_classes_of_every_auto_class(tiny_checkpoint):
-    config = json.loads((tiny_checkpoint / "config.json").read_text())
-    assert config["auto_map"] == {
-        "AutoConfig": "configuration_attn_seq2seq.AttnSeq2SeqConfig",
-        "AutoModel": "modeling_attn_seq2seq.AttnSeq2SeqModel",
-        "AutoModelForSeq2SeqLM": "modeling_attn_seq2seq.AttnSeq2SeqForConditionalGeneration",
-    }
-
-
-def test_weights_are_safetensors_marked_as_torch_s(tiny_checkpoint):
     with safe_open(tiny_checkpoint / "model.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
+    load_checkpoint(tiny_checkpoint).model.save_pretrained(tmp_path / "plain")
+    for folder in (tiny_checkpoint, tmp_path / "plain"):
+        assert json.loads((folder / "config.json").read_text())["auto_map"] == {
+            "AutoConfig": "configuration_attn_seq2seq.AttnSeq2SeqConfig",
+            "AutoModel": "modeling_attn_seq2seq.AttnSeq2SeqModel",
+            "AutoModelForSeq2SeqLM": "modeling_attn_seq2seq.AttnSeq2SeqForConditionalGeneration",
+        }
+        assert (folder / "modeling_attn_seq2seq.py").exists()
 
 
 def test_training_json_tells_how_it_came_about(tiny_checkpoint):
@@ -101,6 +89,11 @@ def test_what_is_loaded_is_what_was_saved(tiny_checkpoint, tmp_path):
         assert torch.equal(tensor, second.model.state_dict()[name]), name
     assert second.training == first.training
     assert second.tokenizer("1 2 3")["input_ids"] == first.task.encode("1 2 3")
+    with torch.no_grad():
+        next(first.model.parameters()).fill_(float("nan"))
+    save_checkpoint(tmp_path / "nan", first.model, first.task, {})  # of a diverged run
+    with pytest.raises(ValueError, match="no numbers"):
+        load_checkpoint(tmp_path / "nan")
 
 
 @pytest.mark.parametrize(
@@ -134,15 +127,6 @@ def test_where_a_link_in_a_replaced_checkpoint_led_stays_as_it_is(tiny_checkpoin
     assert not (folder / "README.md").is_symlink()
 
 
-def test_a_diverged_run_can_be_saved_and_is_refused_in_words_when_it_is_loaded(tiny_checkpoint, tmp_path):
-    checkpoint = load_checkpoint(tiny_checkpoint)
-    with torch.no_grad():
-        next(checkpoint.model.parameters()).fill_(float("nan"))
-    save_checkpoint(tmp_path / "nan", checkpoint.model, checkpoint.task, {})
-    with pytest.raises(ValueError, match="no numbers"):
-        load_checkpoint(tmp_path / "nan")
-
-
 def test_a_classifier_is_saved_and_loaded_with_its_head(tmp_path):
     task = build_task("copy", max_length=5)
     config = AttnEncoderConfig(vocab_size=len(task.vocabulary), hidden_size=16, num_labels=3)
@@ -163,36 +147,6 @@ def test_auto_classes_load_it_without_trust_after_importing_hf_attn(tiny_checkpo
     assert len(AutoTokenizer.from_pretrained(tiny_checkpoint)) == model.config.vocab_size
 
 
-def test_plain_save_pretrained_ships_the_code_too(tiny_checkpoint, tmp_path):
-    load_checkpoint(tiny_checkpoint).model.save_pretrained(tmp_path / "plain")
-    config = json.loads((tmp_path / "plain" / "config.json").read_text())
-    assert config["auto_map"]["AutoModelForSeq2SeqLM"].startswith("modeling_attn_seq2seq.")
-    assert (tmp_path / "plain" / "attention.py").exists()
-
-
-@pytest.mark.parametrize(
-    "name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
-)
-def test_a_missing_file_is_named(folder, name):
-    (folder / name).unlink()
-    with pytest.raises(FileNotFoundError, match=name):
-        load_checkpoint(folder)
-
-
-def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        load_checkpoint(tmp_path / "nowhere")
-
-
-def test_without_training_json_it_loads_and_knows_no_task(folder):
-    (folder / "training.json").unlink()
-    checkpoint = load_checkpoint(folder)
-    assert checkpoint.task is None
-    assert checkpoint.training == {}
-    with pytest.raises(ValueError, match=r"training\.json"):
-        checkpoint.task_named()
-
-
 def test_another_task_must_have_the_same_symbols(tiny_checkpoint):
     checkpoint = load_checkpoint(tiny_checkpoint)
     assert checkpoint.task_named("copy") == checkpoint.task
@@ -206,42 +160,26 @@ def test_a_pickle_is_never_read(folder):
         load_checkpoint(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "training.json", "tokenizer.json"])
-@pytest.mark.parametrize("content", ["{half", "[]", "\x00\x01"])
-def test_a_file_that_does_not_parse_is_named(folder, name, content):
-    (folder / name).write_text(content)
-    with pytest.raises(ValueError, match=name):
-        load_checkpoint(folder)
+def test_a_missing_file_is_named_and_without_a_record_no_task_is_known(folder):
+    (folder / "training.json").unlink()
+    checkpoint = load_checkpoint(folder)
+    assert (checkpoint.task, checkpoint.training) == (None, {})
+    with pytest.raises(ValueError, match=r"training\.json"):
+        checkpoint.task_named()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        with pytest.raises(FileNotFoundError, match=name):
+            load_checkpoint(folder)
+        (folder / name).write_bytes(content)
 
 
-def test_an_unknown_model_type_is_told_which_there_are(folder):
-    edit_json(folder / "config.json", model_type="bart")
-    with pytest.raises(ValueError, match="'bart'") as caught:
-        load_checkpoint(folder)
-    assert all(name in str(caught.value) for name in FAMILIES)
-
-
-@pytest.mark.parametrize("change", [{"hidden_size": 33}, {"position_type": "magic"}, {"dropout": "much"}])
-def test_a_configuration_that_is_refused_says_why(folder, change):
-    edit_json(folder / "config.json", **change)
-    with pytest.raises(ValueError, match=next(iter(change))) as caught:
-        load_checkpoint(folder)
-    assert "\n" not in str(caught.value)
-
-
-def test_architectures_of_another_model_are_refused(folder):
+def test_architectures_of_another_model_and_missing_and_unknown_tensors_are_named(folder):
+    config = (folder / "config.json").read_text()
     edit_json(folder / "config.json", architectures=["BartForConditionalGeneration"])
     with pytest.raises(ValueError, match="BartForConditionalGeneration"):
         load_checkpoint(folder)
-
-
-def test_a_tensor_of_another_shape_is_named(folder):
-    edit_json(folder / "config.json", intermediate_size=65)
-    with pytest.raises(ValueError, match=r"up_proj.*\[64, 32\].*\[65, 32\]"):
-        load_checkpoint(folder)
-
-
-def test_missing_and_unknown_tensors_are_named(folder):
+    (folder / "config.json").write_text(config)
     weights = load_file(folder / "model.safetensors")
     head = weights.pop("lm_head.weight")
     save_file(weights, folder / "model.safetensors")
@@ -249,13 +187,6 @@ def test_missing_and_unknown_tensors_are_named(folder):
         load_checkpoint(folder)
     save_file({**weights, "lm_head.weight": head, "extra": head.clone()}, folder / "model.safetensors")
     with pytest.raises(ValueError, match="'extra'"):
-        load_checkpoint(folder)
-
-
-def test_half_a_weights_file_is_refused(folder):
-    content = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
         load_checkpoint(folder)
 
 
@@ -270,13 +201,9 @@ def test_a_task_that_the_weights_were_not_trained_on_is_refused(folder):
         checkpoint.task_named()
 
 
-def test_a_model_of_another_family_is_not_saved(tmp_path):
+def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_beside_it(folder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="attn_seq2seq"):
         save_checkpoint(tmp_path / "x", torch.nn.Linear(1, 1), build_task("copy"), {})
-    assert not (tmp_path / "x").exists()
-
-
-def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_beside_it(folder, monkeypatch):
     before = (folder / "model.safetensors").read_bytes()
     checkpoint = load_checkpoint(folder)
 

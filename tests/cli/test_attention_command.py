@@ -6,11 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from transformers import ViTImageProcessorPil
 
-from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.viz.attention_view import show_attention
 from tests.support.commands import in_process
 from tests.support.native_models import build_native, build_vit
@@ -127,27 +125,3 @@ def test_an_image_is_given_by_its_path(tmp_path, capsys):
         capsys, "attention", tmp_path / "vit", "no.png", "--output", tmp_path / "m.html"
     )
     assert (code, "there is no such file" in said) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        (("--output", "maps.gif"), ".npz"),
-        (("--output", "no/maps.html"), "folder no"),
-        (("--output", "maps.png", "--kind", "cross"), "this model has decoder attention"),
-        (("--output", "maps.png", "--layer", 2), "layers 0 to 1"),
-    ],
-)
-def test_wrong_use_is_said_in_a_line(gpt2, capsys, changed, sentence):
-    code, _, said = in_process(capsys, "attention", gpt2, "the cat", *changed)
-    assert code == 2
-    assert sentence in said
-
-
-def test_the_command_shows_what_the_task_s_own_reading_shows(tiny_checkpoint, tmp_path, capsys):
-    path = tmp_path / "maps.npz"
-    in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--output", path)
-    loaded = load_checkpoint(tiny_checkpoint)
-    wanted = show_attention(loaded.model, None, torch.tensor([loaded.task.encode("1 2 3")])).maps
-    with np.load(path, allow_pickle=False) as arrays:
-        assert np.array_equal(arrays["cross"], wanted.cross)

@@ -65,22 +65,16 @@ def test_the_table_shows_trained_untrained_and_chance_and_says_what_columns_mean
     assert len(lines) == 2 * (2 + 4 + 4) + 3
     for name in ("diagonal", "alignment"):
         assert ROLES[name].definition in output
-
-
-def test_without_the_untrained_model_its_rows_are_gone(capsys, tiny_checkpoint):
     _, output, _ = in_process(capsys, "heads", tiny_checkpoint, "--examples", 2, "--no-untrained")
     assert "untrained" not in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["1 2", "--examples", 3], "--examples 3 is for held-out examples, and TEXT is one: give either"),
-        (["1 2 three"], "three"),
-        (["--task", "sort"], "its symbols are not those"),
-        (["--examples", 0], "--help tells more"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["1 2", "--examples", 3], "--examples 3 is for held-out examples, and TEXT is one: give either"),
+    (["1 2 three"], "three"),
+    (["--task", "sort"], "its symbols are not those"),
+    (["--examples", 0], "--help tells more"),
+])  # fmt: skip
 def test_wrong_use_is_one_line_and_exit_code_2(capsys, tiny_checkpoint, arguments, words):
     code, output, errors = in_process(capsys, "heads", tiny_checkpoint, *arguments)
     assert (code, output, errors.count("\n")) == (2, "", 1)

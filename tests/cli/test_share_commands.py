@@ -82,43 +82,32 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_train_push_and_pull_end_in_the_same_folder(session):
+@pytest.mark.nightly
+def test_train_push_and_pull_end_in_the_same_folder_verified_in_a_fresh_process(session):
     hub, folder, said = session
     assert [said[name][0] for name in ("train", "push", "pull")] == [0, 0, 0]
     pushed = hub.repo("ada/copy").files()
     assert pushed == {name: data for name, data in bytes_of(folder / "attn-copy").items() if name in pushed}
     assert bytes_of(folder / "pulled") == pushed
     assert load_checkpoint(folder / "pulled").task == load_checkpoint(folder / "attn-copy").task
-
-
-def test_what_was_pushed_is_verified_in_a_fresh_process(session):
-    hub, _, said = session
     _, output, errors = said["push"]
-    files = len(hub.repo("ada/copy").files())
     assert output.splitlines() == [
-        f"Pushed attn-copy to {hub.endpoint}/ada/copy (private, {files} files sent).",
+        f"Pushed attn-copy to {hub.endpoint}/ada/copy (private, {len(pushed)} files sent).",
         "Verified: pulled into an empty cache, it answers as the folder does.",
     ]
     stages = [line.split()[0] for line in errors.splitlines()]
     assert stages == ["checking", "connecting", "creating", "comparing", "uploading", "pushed", "verifying"]
-    by_strangers = [
-        path for route, path in hub.requests if route == "resolve" and path.endswith("attention.py")
-    ]
-    assert by_strangers, "it loaded by the code in the repo"
-
-
-def test_somebody_else_s_token_does_not_see_a_private_repo(session):
-    _, folder, said = session
-    code, output, errors = said["private"]
+    assert [path for route, path in hub.requests if route == "resolve" and path.endswith("attention.py")]
+    code, output, errors = said["private"]  # by somebody else's token
     assert (code, output) == (1, "")
-    assert errors.splitlines()[
-        -1
-    ] == "hf-attn: There is no repo ada/copy, or this token may not see it (404)." + (
-        " The Hub says: Repository not found"
+    refusal = (
+        "There is no repo ada/copy, or this token may not see it (404). The Hub says: Repository not found"
     )
+    assert errors.splitlines()[-1] == f"hf-attn: {refusal}"
     assert not (folder / "other").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["plain", "trained"])
 def test_what_transformers_pushes_itself_loads_here(session, name):
     _, folder, said = session
@@ -152,21 +141,18 @@ def test_json_lines_tell_progress_and_result(tiny_checkpoint, tmp_path, monkeypa
     assert result["path"] == str(tmp_path / "pulled")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ("push nowhere ada/copy", 2, "There is no folder 'nowhere'"),
-        ("push CHECKPOINT ada/copy/again", 2, "OWNER/NAME"),
-        ("push CHECKPOINT", 2, "REPO_ID"),
-        ("push CHECKPOINT ada/copy --revision v1 --create-pr", 2, "a pull request goes to main"),
-        ("push CHECKPOINT ada/copy --token-from-env NOBODY", 2, "NOBODY"),
-        ("push CHECKPOINT ada/copy --token-from-env READER", 1, "may only read"),
-        ("push CHECKPOINT bob/copy --token-from-env WRITER", 1, "(403)"),
-        ("pull ada/copy/again x", 2, "OWNER/NAME"),
-        ("pull ada/copy CHECKPOINT/config.json", 2, "is a file"),
-        ("pull ada/nothing x --token-from-env READER", 1, "There is no repo ada/nothing"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "words"), [
+    ("push nowhere ada/copy", 2, "There is no folder 'nowhere'"),
+    ("push CHECKPOINT ada/copy/again", 2, "OWNER/NAME"),
+    ("push CHECKPOINT", 2, "REPO_ID"),
+    ("push CHECKPOINT ada/copy --revision v1 --create-pr", 2, "a pull request goes to main"),
+    ("push CHECKPOINT ada/copy --token-from-env NOBODY", 2, "NOBODY"),
+    ("push CHECKPOINT ada/copy --token-from-env READER", 1, "may only read"),
+    ("push CHECKPOINT bob/copy --token-from-env WRITER", 1, "(403)"),
+    ("pull ada/copy/again x", 2, "OWNER/NAME"),
+    ("pull ada/copy CHECKPOINT/config.json", 2, "is a file"),
+    ("pull ada/nothing x --token-from-env READER", 1, "There is no repo ada/nothing"),
+])  # fmt: skip
 def test_what_goes_wrong_is_one_line_without_the_token(
     tiny_checkpoint, tmp_path, monkeypatch, capsys, arguments, code, words
 ):

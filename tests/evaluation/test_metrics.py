@@ -38,22 +38,30 @@ def trained():
     return task, model
 
 
-def test_an_untrained_model_is_measured_as_bad():
-    task = build_task("addition")
-    evaluation = evaluate(build_model(task, Recipe()), task, n=100)
-    assert evaluation.overall.exact_match < 0.05
-    assert len(evaluation.failures) == 100 - round(100 * evaluation.overall.exact_match)
-
-
-def test_the_figures_agree_with_the_failures_and_the_sizes(trained):
+def test_the_figures_agree_with_the_failures_and_the_sizes_each_time_and_leave_training_on(trained):
     task, model = trained
+    model.train()
     evaluation = evaluate(model, task, n=300)
-    wrong = 1 - evaluation.overall.exact_match
-    assert len(evaluation.failures) == pytest.approx(wrong * evaluation.overall.examples)
-    assert sum(score.examples for score in evaluation.by_size.values()) == evaluation.overall.examples
+    assert model.training
+    assert evaluation == evaluate(model, task, n=300)
+    overall, wrong = evaluation.overall, 1 - evaluation.overall.exact_match
+    assert len(evaluation.failures) == pytest.approx(wrong * overall.examples)
+    assert sum(score.examples for score in evaluation.by_size.values()) == overall.examples
     right = sum(score.exact_match * score.examples for score in evaluation.by_size.values())
-    assert right == pytest.approx(evaluation.overall.exact_match * evaluation.overall.examples)
+    assert right == pytest.approx(overall.exact_match * overall.examples)
     assert all(task.answer(source) == answer != written for source, written, answer in evaluation.failures)
+    assert (overall.tally, overall.over) == ({}, ""), "what is made has no groups"
+    assert overall.interval == wilson_interval(round(300 * overall.exact_match), 300)
+
+
+def test_what_cannot_be_measured_is_refused(trained):
+    task, model = trained
+    with pytest.raises(ValueError, match="split='training'"):
+        evaluate(model, task, split="training")
+    with pytest.raises(ValueError, match="n=0"):
+        group_interval({})
+    with pytest.raises(ValueError, match="shorter"):
+        score_answers([True, False], ["one"], "modules")
 
 
 def test_the_verifier_and_the_labels_agree_on_what_is_right(trained):
@@ -62,18 +70,6 @@ def test_the_verifier_and_the_labels_agree_on_what_is_right(trained):
     quick = measure_quickly(model, task, batch)
     assert evaluate(model, task, n=300).overall.exact_match == pytest.approx(quick)
     assert quick > 0.2, "the model has learned something, so that agreeing means something"
-
-
-def test_measuring_twice_gives_the_same(trained):
-    task, model = trained
-    assert evaluate(model, task, n=200) == evaluate(model, task, n=200)
-
-
-def test_measuring_leaves_the_model_in_training_as_it_was(trained):
-    task, model = trained
-    model.train()
-    predict(model, task, task.held_out(5))
-    assert model.training
 
 
 def test_what_stands_behind_the_end_does_not_count_and_a_missing_end_does():
@@ -178,23 +174,15 @@ def test_an_interval_over_groups_is_the_same_whatever_was_drawn_before_and_in_an
     assert group_interval(dict(reversed(tally.items()))) == first
 
 
-@pytest.mark.parametrize(
-    ("tally", "right"),
-    [
-        (dict.fromkeys(range(20), (5, 5)), 20),
-        ({number: (0, number + 1) for number in range(20)}, 0),
-        ({"one": (3, 4)}, 0.75),
-        ({"one": (1, 2), "another": (3, 6)}, 1),
-    ],
-)
+@pytest.mark.parametrize(("tally", "right"), [
+    (dict.fromkeys(range(20), (5, 5)), 20),
+    ({number: (0, number + 1) for number in range(20)}, 0),
+    ({"one": (3, 4)}, 0.75),
+    ({"one": (1, 2), "another": (3, 6)}, 1),
+])  # fmt: skip
 def test_groups_of_one_share_are_as_many_examples_as_there_are_groups(tally, right):
     assert group_interval(tally) == wilson_interval(right, len(tally))
     assert width(group_interval(tally)) > 0
-
-
-def test_without_groups_nothing_is_measured():
-    with pytest.raises(ValueError, match="n=0"):
-        group_interval({})
 
 
 def test_scores_of_parts_are_pooled_to_the_score_of_the_whole():
@@ -209,11 +197,6 @@ def test_scores_of_parts_are_pooled_to_the_score_of_the_whole():
         whole = score_answers(is_right, drawn, "modules")
         assert pool_scores(parts) == whole
         assert whole.over == ("40 modules" if drawn else "")
-
-
-def test_every_answer_has_a_group_where_there_are_any():
-    with pytest.raises(ValueError, match="shorter"):
-        score_answers([True, False], ["one"], "modules")
 
 
 def test_examples_of_one_group_are_counted_together_in_all_and_by_size(tmp_path, monkeypatch):
@@ -235,19 +218,6 @@ def test_examples_of_one_group_are_counted_together_in_all_and_by_size(tmp_path,
         != wilson_interval(sum(is_first.values()), len(is_first))
     )
     assert pool_scores(list(evaluation.by_size.values())).interval == evaluation.overall.interval
-
-
-def test_examples_that_are_made_have_no_groups(trained):
-    task, model = trained
-    overall = evaluate(model, task, n=50).overall
-    assert (overall.tally, overall.over) == ({}, "")
-    assert overall.interval == wilson_interval(round(50 * overall.exact_match), 50)
-
-
-def test_training_examples_cannot_be_measured_on(trained):
-    task, model = trained
-    with pytest.raises(ValueError, match="split='training'"):
-        evaluate(model, task, split="training")
 
 
 def test_examples_that_take_much_memory_are_measured_in_smaller_parts(monkeypatch):

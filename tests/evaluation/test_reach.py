@@ -7,13 +7,7 @@ from hf_attn import load_checkpoint
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import BUNDLED, save_checkpoint
 from hf_attn.evaluation.metrics import exact_matches, find_right, predict
-from hf_attn.evaluation.reach import (
-    can_reach,
-    find_margins,
-    measure_least_sure,
-    measure_reach,
-    widen_task,
-)
+from hf_attn.evaluation.reach import can_reach, find_margins, measure_least_sure, measure_reach, widen_task
 from hf_attn.experiments.reach import TASKS_BY_NAME, recipe_for
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task

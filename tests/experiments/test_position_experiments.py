@@ -60,14 +60,11 @@ def test_no_held_out_sum_is_drawn_in_training_at_any_size():
     assert held_out.isdisjoint(map(tuple, drawn))
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        (("sort", 4, (5,)), "choose one of copy, reverse, addition"),
-        (("copy", 4, ()), "tested is empty"),
-        ((ADDITION, 4, (2, 0)), "tested=0 must be a whole number from 1 to 1,000"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "words"), [
+    (("sort", 4, (5,)), "choose one of copy, reverse, addition"),
+    (("copy", 4, ()), "tested is empty"),
+    ((ADDITION, 4, (2, 0)), "tested=0 must be a whole number from 1 to 1,000"),
+])  # fmt: skip
 def test_what_cannot_grow_is_refused_in_words(fields, words):
     with pytest.raises(ValueError, match=words):
         LengthTest(*fields)

@@ -40,6 +40,8 @@ def merges_of(tokenizer):
 
 
 def test_pe_merges_first_and_then_ck():
+    (step,) = learn_bpe_merges("ab cd", 0)  # within words
+    assert dict(step.pairs) == {(SPACE, "a"): 1, ("a", "b"): 1, (SPACE, "c"): 1, ("c", "d"): 1}
     first, second = learn_bpe_merges(PIPER, 2)[1:]
     assert (first.merge, first.count) == (("p", "e"), 4)
     assert (second.merge, second.count) == (("c", "k"), 3)
@@ -68,11 +70,6 @@ def test_every_step_is_the_same_text_and_every_token_has_its_id(text):
         assert [cut.vocabulary[place] for place in cut.ids] == list(cut.tokens)
 
 
-def test_pairs_are_counted_within_words():
-    (step,) = learn_bpe_merges("ab cd", 0)
-    assert dict(step.pairs) == {(SPACE, "a"): 1, ("a", "b"): 1, (SPACE, "c"): 1, ("c", "d"): 1}
-
-
 def test_bytes_write_any_text_with_256_tokens():
     cut = split_bytes("a€")
     assert cut.tokens == ("a", "<0xE2>", "<0x82>", "<0xAC>")
@@ -94,22 +91,16 @@ def test_without_positions_each_word_s_output_is_permuted_and_with_them_it_chang
     assert all(row.distance[without] < 1e-12 for row in found.rows)
     assert all(row.distance[with_] > 1e-2 for row in found.rows)
     assert found.rows[-1].places is None
-
-
-def test_a_word_that_occurs_twice_is_met_twice():
     found = compare_word_orders(["the", "bank", "by", "the", "river"], ["the", "river", "by", "the", "bank"])
     assert found.bag == {"the": 2, "bank": 1, "by": 1, "river": 1}
     assert [row.places for row in found.rows if row.word == "the"] == [(0, 0), (3, 3)]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "words"),
-    [
-        ("a b", "a c", "only the first has b; only the second has c"),
-        ("a a b", "a b", "only the first has a"),
-        ("a", "a", "One word has no order"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other", "words"), [
+    ("a b", "a c", "only the first has b; only the second has c"),
+    ("a a b", "a b", "only the first has a"),
+    ("a", "a", "One word has no order"),
+])  # fmt: skip
 def test_sentences_of_different_words_are_refused(one, other, words):
     with pytest.raises(ValueError, match=words):
         compare_word_orders(one.split(), other.split())
@@ -169,14 +160,12 @@ def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tab
     dog, sees = passages.encode(["dog", "sees"])
     pairs = [pair for row in training for pair in itertools.pairwise(row)]
     assert bigram.context == ("dog",)
+    start = ngram_text.predict_next_words(passages, tables[2], "")
+    assert (start.context, start.words[0][0]) == (("<s>", "<s>"), "the")
+    with pytest.raises(ValueError, match="The text has 1 sentence; at least 10"):
+        ngram_text.read_passages("Only one.")
     assert bigram.seen == sum(first == dog for first, _ in pairs)
     assert {word: times for word, _, times in bigram.words}["sees"] == pairs.count((dog, sees))
-
-
-def test_an_empty_beginning_reads_the_start_of_a_sentence(passages, tables):
-    found = ngram_text.predict_next_words(passages, tables[2], "")
-    assert found.context == ("<s>", "<s>")
-    assert found.words[0][0] == "the"
 
 
 def test_a_longer_context_is_surprised_less_by_this_text_and_fills_less_of_its_table(tables):
@@ -192,11 +181,6 @@ def test_a_table_grows_by_the_vocabulary_and_attention_does_not_grow():
         vocab_size=50, max_position_embeddings=512, tie_word_embeddings=False, **PRODUCT_MODEL
     )
     assert ngram_text.attention_size(50) == AttnDecoderForCausalLM(config).num_parameters()
-
-
-def test_a_text_of_few_sentences_is_refused():
-    with pytest.raises(ValueError, match="The text has 1 sentence; at least 10"):
-        ngram_text.read_passages("Only one.")
 
 
 def test_a_causal_model_s_next_tokens_are_its_most_probable_ones():

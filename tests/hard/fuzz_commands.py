@@ -1,14 +1,9 @@
 """The doors of the command line: each command, sent odd words, leaves with 0, or says why with 1 or 2."""
 
-import contextlib
-import io
-import sys
-from unittest.mock import patch
-
 from hypothesis import strategies as st
 
-from hf_attn import __main__ as command_line
 from tests.hard.fuzz_draws import CARDS, HERE, Door, one_of, texts
+from tests.support.commands import type_in
 
 COPY, TOPICS = str(CARDS / "attn-copy"), str(CARDS / "attn-docstring-topics")
 NOWHERE = f"{HERE.name}/nowhere"
@@ -39,41 +34,20 @@ OPTIONS = (
     *("--no", "--top-k", "--until", "--attention"),
 )
 KNOWN = (
-    COPY,
-    TOPICS,
-    "copy",
-    "topics",
-    "7 3 2",
-    "max_length=4",
-    "1",
-    "0",
-    "encoder.0",
-    "held-out",
-    "transformer",
-)
+    COPY, TOPICS, "copy", "topics", "7 3 2", "max_length=4", "1", "0", "encoder.0", "held-out", "transformer",
+)  # fmt: skip
 words = st.lists(one_of(OPTIONS + KNOWN, texts), max_size=6)
 
 
 def run(command: str, words: list[str]) -> None:
     """Run a command as a shell would, whose words hold no NUL."""
-    typed = ["hf-attn", command, *START[command], *(word.replace("\0", "") for word in words)]
-    out, errors = io.StringIO(), io.StringIO()
-    code = 0
-    with (
-        patch.object(sys, "argv", typed),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(errors),
-    ):
-        try:
-            command_line.main()
-        except SystemExit as left:
-            code = left.code or 0
-    said = errors.getvalue().strip().splitlines()[-1:] or [""]
+    code, said = type_in(command, *START[command], *(word.replace("\0", "") for word in words))
     assert code in (0, 1, 2), f"left with {code}"
-    assert "Traceback" not in errors.getvalue(), "a traceback"
+    assert "Traceback" not in said, "a traceback"
     if code:
-        assert said[0].startswith("hf-attn: "), f"left with {code} and said {said[0][:100]!r}"
-        raise ValueError(said[0].replace("(--help tells more)", "."))
+        (last,) = said.strip().splitlines()[-1:] or [""]
+        assert last.startswith("hf-attn: "), f"left with {code} and said {last[:100]!r}"
+        raise ValueError(last.replace("(--help tells more)", "."))
 
 
 DOORS = {

@@ -35,31 +35,10 @@ class Door:
 
 
 ODD_TEXTS = (
-    *(
-        "",
-        " ",
-        "\0",
-        "٣+٤",
-        "1" * 5000,
-        "\ud800",
-        "a\u0301" * 40,
-        MARKUP,
-        "{{7*7}}${7*7}",
-        "None",
-        "nan",
-        "-1",
-    ),
-    *(
-        "../" * 30 + "etc/passwd",
-        "/dev/zero",
-        "a\nb\r\nc",
-        "\u202eabc",
-        "x" * 100_000,
-        "1e999",
-        "[" * 500,
-        "%s%n",
-    ),
-)
+    "", " ", "\0", "٣+٤", "1" * 5000, "\ud800", "a\u0301" * 40, MARKUP, "{{7*7}}${7*7}", "None", "nan", "-1",
+    "../" * 30 + "etc/passwd", "/dev/zero", "a\nb\r\nc", "\u202eabc", "x" * 100_000, "1e999", "[" * 500,
+    "%s%n",
+)  # fmt: skip
 odd_numbers = st.sampled_from(
     [0, -1, 2**31, 2**63, 10**30, 1e308, -1e-308, float("nan"), float("inf")]
 ) | st.just(5000).map(lambda digits: 10**digits)  # which Python writes no text for

@@ -13,11 +13,9 @@ import argparse
 import base64
 import contextlib
 import functools
-import io
 import json
 import os
 import random
-import resource
 import select
 import shutil
 import signal
@@ -34,12 +32,12 @@ from pathlib import Path
 
 import torch
 
-from hf_attn import __main__
 from hf_attn.analysis import ablation, head_roles  # noqa: F401 - before the limit
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.hub.external_models import open_model
 from hf_attn.viz import attention_view  # noqa: F401 - before the limit
+from tests.support.commands import limit_memory, type_in
 from tests.support.native_models import NATIVE, build_native
 
 GIGABYTES, SECONDS = 3, 20
@@ -48,59 +46,35 @@ LONGEST_SENTENCE = 2_500
 TEXT = "1 2 3"
 LONG = "a1 " * 700
 NOT_HERE = "/tmp/hostile-set-outside"
-JSON_FILES = (
-    "config.json",
-    "generation_config.json",
-    "training.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+JSON_FILES = tuple(
+    f"{name}.json" for name in ["config", "generation_config", "training", "tokenizer", "tokenizer_config"]
 )
 ODD = (
-    *(
-        None,
-        True,
-        False,
-        -1,
-        0,
-        1,
-        2.5,
-        10**5,
-        10**9,
-        2**31,
-        10**30,
-        -(10**30),
-        1e308,
-        float("nan"),
-        float("inf"),
-    ),
-    *(
-        "",
-        "x" * 100_000,
-        "\ud800",
-        "\u202e<img src=x onerror=alert(1)>\x00",
-        "../../etc/passwd",
-        "/etc/passwd",
-    ),
-    *("somebody/kernel", "somebody/kernel@main:f", "http://127.0.0.1:9/x", "[[[", "{{ 1 }}"),
-    *([], {}, [[]], [None] * 10_000, {"a": {"b": {}}}, {"": 1}, ["x"] * 3, [float("nan")] * 2, {"0": 0}),
+    None, True, False, -1, 0, 1, 2.5, 10**5, 10**9, 2**31, 10**30, -(10**30), 1e308, float("nan"),
+    float("inf"), "", "x" * 100_000, "\ud800", "\u202e<img src=x onerror=alert(1)>\x00",
+    "../../etc/passwd", "/etc/passwd", "somebody/kernel", "somebody/kernel@main:f", "http://127.0.0.1:9/x",
+    "[[[", "{{ 1 }}",
+    [], {}, [[]], [None] * 10_000, {"a": {"b": {}}}, {"": 1}, ["x"] * 3, [float("nan")] * 2, {"0": 0},
     functools.reduce(lambda inner, _: [inner], range(200), []),
     functools.reduce(lambda inner, _: {"a": inner}, range(200), {}),
-)
+)  # fmt: skip
+
+
+def each(names: str, value: object) -> dict[str, object]:
+    return dict.fromkeys(names.split(), value)
+
+
 ADDED = {
     "config.json": {
-        **dict.fromkeys(
-            ("auto_map", "backbone", "_name_or_path", "base_model_name_or_path"), "somebody/model"
-        ),
-        **dict.fromkeys(("attn_implementation", "_attn_implementation"), "somebody/kernel"),
+        **each("auto_map backbone _name_or_path base_model_name_or_path", "somebody/model"),
+        **each("attn_implementation _attn_implementation", "somebody/kernel"),
         "_attn_implementation_internal": "flash_attention_2",
         "quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True},
         "text_config": {"model_type": "llama", "num_hidden_layers": 10**5, "_attn_implementation": "x/y"},
         "backbone_config": {"model_type": "resnet", "depths": [10**6]},
-        **dict.fromkeys(("num_hidden_layers", "n_layer", "num_layers", "encoder_layers", "depth"), 10**5),
-        **dict.fromkeys(
-            ("num_experts", "num_local_experts", "max_position_embeddings", "n_positions"), 10**7
-        ),
-        **dict.fromkeys(("hidden_size", "vocab_size", "n_embd", "d_model", "intermediate_size"), 10**7),
+        **each("num_hidden_layers n_layer num_layers encoder_layers depth", 10**5),
+        **each("num_experts num_local_experts max_position_embeddings n_positions", 10**7),
+        **each("hidden_size vocab_size n_embd d_model intermediate_size", 10**7),
         "layer_types": ["full_attention"] * 10**5,
         "id2label": {str(i): "x" for i in range(10**5)},
         "pruned_heads": {"0": [0]},
@@ -112,24 +86,18 @@ ADDED = {
         "versions": {"hf_attn": "9" * 5000},
     },
     "tokenizer_config.json": {
-        "init_inputs": ["/etc/passwd"],
-        "vocab_file": "/etc/passwd",
-        "tokenizer_class": "BertJapaneseTokenizer",
-        "auto_map": {"AutoTokenizer": ["evil.T", None]},
-        "chat_template": "{% for i in range(10**9) %}x{% endfor %}" * 99,
-        "extra_special_tokens": {"a": "b"},
+        "init_inputs": ["/etc/passwd"], "vocab_file": "/etc/passwd", "model_max_length": -5,
+        "tokenizer_class": "BertJapaneseTokenizer", "auto_map": {"AutoTokenizer": ["evil.T", None]},
+        "chat_template": "{% for i in range(10**9) %}x{% endfor %}" * 99, "extra_special_tokens": {"a": "b"},
         "added_tokens_decoder": {"99999999": {"content": "x" * 10**5}},
-        "model_max_length": -5,
         "additional_special_tokens": [f"a{number}" for number in range(10**5)],
         "pad_token": {"content": "x" * 10**7},
     },
     "generation_config.json": {
-        "max_length": 10**9,
-        "num_beams": 10**6,
-        "cache_implementation": "x/y",
+        "max_length": 10**9, "num_beams": 10**6, "cache_implementation": "x/y",
         "bad_words_ids": [[1] * 10**6],
     },
-}
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------- what is attacked
@@ -153,7 +121,7 @@ def make_bases(root: Path, ours: Iterable[str] = OURS, others: Iterable[str] = N
 
 def change_json(folder: Path, rng: random.Random, name: str | None = None) -> str:
     """Put an odd value somewhere, or take something away."""
-    name = name or rng.choice([each for each in JSON_FILES if (folder / each).is_file()])
+    name = name or rng.choice([one for one in JSON_FILES if (folder / one).is_file()])
     content = json.loads((folder / name).read_text("utf-8"))
     place, way = content, []
     while True:
@@ -176,7 +144,7 @@ def change_json(folder: Path, rng: random.Random, name: str | None = None) -> st
 
 
 def add_key(folder: Path, rng: random.Random) -> str:
-    name = rng.choice([each for each in ADDED if (folder / each).is_file()])
+    name = rng.choice([one for one in ADDED if (folder / one).is_file()])
     key = rng.choice(list(ADDED[name]))
     edit(folder / name, **{key: ADDED[name][key]})
     return f"{name}: add {key}"
@@ -194,8 +162,8 @@ def edit(path: Path, **changes: object) -> None:
 
 
 def spoil_file(folder: Path, rng: random.Random) -> str:
-    path = folder / rng.choice(sorted(each.name for each in folder.iterdir() if each.is_file()))
-    other = folder / rng.choice(sorted(each.name for each in folder.iterdir()))
+    path = folder / rng.choice(sorted(one.name for one in folder.iterdir() if one.is_file()))
+    other = folder / rng.choice(sorted(one.name for one in folder.iterdir()))
     way = rng.choice(sorted(SPOILED))
     SPOILED[way](path, other)
     return f"{path.name}: {way} ({other.name})"
@@ -395,7 +363,23 @@ def charsmap(array: list[int], texts: bytes) -> dict:
     return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(packed).decode()}
 
 
+def swap_in(pattern: str, content: str) -> dict:
+    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+
+
+def pad(strategy: object, multiple: int | None) -> dict:
+    ids = {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
+    return {"strategy": strategy, "direction": "Right", "pad_to_multiple_of": multiple, **ids}
+
+
+def added(number: int, content: str, strips: bool) -> dict:
+    ways = {"single_word": False, "lstrip": strips, "rstrip": strips, "normalized": True, "special": strips}
+    return {"id": number, "content": content, **ways}
+
+
 PIECE = {"Sequence": {"id": "A", "type_id": 0}}
+CUT = {"max_length": 1, "stride": 5, "strategy": "LongestFirst", "direction": "Right"}
+REPEATED = {"type": "TemplateProcessing", "single": [PIECE] * 2000, "pair": [], "special_tokens": {}}
 BOMBS = {
     "doubles forty times": {"normalizer": sequence(*[double(2)] * 40)},
     "grows at once": {"normalizer": double(10**6)},
@@ -407,53 +391,21 @@ BOMBS = {
     "backtracks": {"pre_tokenizer": split(r"(a+)+b$|(1+)+b$|(\s*\S*)*x$")},
     "backtracks in words": {"pre_tokenizer": split(r"((\w+\s*)+)+!$")},
     "a large pattern": {"pre_tokenizer": split("((((a{0,999}){0,999}){0,999}){0,999}){0,999}")},
-    "a pattern that matches nothing": {
-        "normalizer": {"type": "Replace", "pattern": {"Regex": "(?=.)"}, "content": "aaaa"}
-    },
+    "a pattern that matches nothing": {"normalizer": swap_in("(?=.)", "aaaa")},
     "finds nothing": {"normalizer": double(2, "")},
-    "fills numbers": {
-        "normalizer": {
-            "type": "Replace",
-            "pattern": {"Regex": "(?<![0-9])(?=[0-9]{1}(?![0-9]))"},
-            "content": "0" * 10**6,
-        }
-    },
+    "fills numbers": {"normalizer": swap_in("(?<![0-9])(?=[0-9]{1}(?![0-9]))", "0" * 10**6)},
     "the decoder grows": {"decoder": sequence(*[double(9)] * 30, of="decoders")},
     "a broken map of characters": {"normalizer": charsmap([2**31 - 1] * 256, b"a\0")},
     "an empty map of characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
     "a map that leads nowhere": {"normalizer": charsmap([0x80000000 | 10**6] * 256, b"a\0")},
-    "pads": {
-        "padding": {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None}
-        | {"pad_id": 0, "pad_type_id": 0, "pad_token": "<pad>"}
-    },
-    "pads to multiples of nothing": {
-        "padding": {"strategy": "BatchLongest", "direction": "Right"}
-        | {"pad_to_multiple_of": 0, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}
-    },
-    "cuts to nothing": {
-        "truncation": {"max_length": 1, "stride": 5, "strategy": "LongestFirst", "direction": "Right"}
-    },
-    "repeats the text": {
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [PIECE] * 2000,
-            "pair": [],
-            "special_tokens": {},
-        }
-    },
+    "pads": {"padding": pad({"Fixed": 10**9}, None)},
+    "pads to multiples of nothing": {"padding": pad("BatchLongest", 0)},
+    "cuts to nothing": {"truncation": CUT},
+    "repeats the text": {"post_processor": REPEATED},
     "many added tokens": lambda content: {
-        "added_tokens": [
-            {"id": i, "content": f"t{i}" * 20, "single_word": False, "lstrip": False, "rstrip": False}
-            | {"normalized": True, "special": False}
-            for i in range(50_000)
-        ]
+        "added_tokens": [added(i, f"t{i}" * 20, False) for i in range(50_000)]
     },
-    "an empty added token": {
-        "added_tokens": [
-            {"id": 0, "content": "", "single_word": False, "lstrip": True, "rstrip": True}
-            | {"normalized": True, "special": True}
-        ]
-    },
+    "an empty added token": {"added_tokens": [added(0, "", True)]},
     "long words": lambda content: {
         "model": {"type": "WordPiece", "unk_token": "<unk>", "continuing_subword_prefix": "#" * 10**5}
         | {"max_input_chars_per_word": 10**9, "vocab": {"<unk>": 0, "a": 1}}
@@ -468,11 +420,8 @@ BOMBS = {
     },
     "another type": {"pre_tokenizer": {"type": "Evil"}},
     "other merges": lambda content: {
-        "model": {
-            "type": "BPE",
-            "vocab": {"a": 0, "b": 1, "ab": 2},
-            "merges": [["a", "b"]] * 1000 + [["ab", "q"]],
-        }
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}}
+        | {"merges": [["a", "b"]] * 1000 + [["ab", "q"]]}
     },
 }
 ATTACKS = (
@@ -510,26 +459,14 @@ def open_folder(folder: Path) -> str:
         ["attention", folder, TEXT, "--output", folder.parent / "map.csv"],
         *([["generate", folder, TEXT], ["eval", folder, "--examples", 2]] if opened.training else []),
     ):
-        said = type_in(list(map(str, words)))
-        if said and (
-            said.count("\n") > 1 or not said.startswith("hf-attn: ") or len(said) > LONGEST_SENTENCE
-        ):
-            raise AssertionError(f"hf-attn {words[0]} says {said[:300]!r}")
-    return "opened"
-
-
-def type_in(words: list[str]) -> str:
-    """What a command says of what is wrong; AssertionError where it shows a traceback."""
-    said = io.StringIO()
-    sys.argv = ["hf-attn", *words]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         try:
-            __main__.main()
-        except SystemExit as error:
-            return said.getvalue() if error.code else ""
+            code, said = type_in(*words)
         except BaseException as error:
             raise AssertionError(f"hf-attn {words[0]} raises {type(error).__name__}: {error}") from error
-    return ""
+        is_line = said.count("\n") <= 1 and said.startswith("hf-attn: ") and len(said) <= LONGEST_SENTENCE
+        if code and said and not is_line:
+            raise AssertionError(f"hf-attn {words[0]} says {said[:300]!r}")
+    return "opened"
 
 
 def judge(folder: Path, shows: bool = False) -> str:
@@ -537,20 +474,15 @@ def judge(folder: Path, shows: bool = False) -> str:
     TRIED.clear()
     try:
         outcome = open_folder(folder)
-    except (ValueError, FileNotFoundError) as error:
-        said = str(error)
-        is_sentence = 0 < len(said) <= LONGEST_SENTENCE and "\n" not in said.strip() and type(error) in PLAIN
-        outcome = f"refused {said}" if is_sentence else f"{type(error).__name__}: {said}"
-        if shows:
-            traceback.print_exc()
     except BaseException as error:
-        outcome = f"{type(error).__name__}: {str(error)[:400]}"
+        said, is_plain = str(error), type(error) in (ValueError, FileNotFoundError)
+        is_sentence = is_plain and 0 < len(said) <= LONGEST_SENTENCE and "\n" not in said.strip()
+        outcome = f"refused {said}" if is_sentence else f"{type(error).__name__}: {said[:400]}"
         if shows:
             traceback.print_exc()
     return f"network: {TRIED[0]}" if TRIED else outcome
 
 
-PLAIN = (ValueError, FileNotFoundError)
 TRIED: list[str] = []
 
 
@@ -562,12 +494,6 @@ def block_network() -> None:
         raise OSError("the network was tried")
 
     socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-
-
-def limit_memory() -> None:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + GIGABYTES * 10**9
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 class Worker:
@@ -603,7 +529,7 @@ def serve(questions, answers: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # of libraries
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     warnings.simplefilter("ignore")
-    limit_memory()
+    limit_memory(GIGABYTES)
     block_network()
     for line in questions:
         os.write(answers, json.dumps(judge(Path(line.strip()))[:3000]).encode())
@@ -648,7 +574,7 @@ def main() -> int:
     if given.only is not None:
         root = Path(tempfile.mkdtemp(prefix="hostile-"))
         folder, what = make_folder(given.only, given.seed, make_bases(root / "bases"), root / "made")
-        limit_memory()
+        limit_memory(GIGABYTES)
         block_network()
         tell(what, str(folder), judge(folder, shows=True))
         return 0

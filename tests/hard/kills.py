@@ -24,6 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.commands import leave
+
 TRAIN = "train copy --set max_length=4 --set hidden_size=16 --set report_every=4 --device cpu --save-every 0"
 ROWS = [[f"row {number}", "of the cache"] for number in range(20_000)]
 FILE_EVENTS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.chmod", "os.truncate"}
@@ -70,14 +72,6 @@ def read_tree(folder: Path) -> dict[str, bytes | None]:
     return {str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes() for path in found}
 
 
-def command(*words: str | Path) -> None:
-    """Type a command; SystemExit at its end."""
-    from hf_attn.__main__ import main
-
-    sys.argv = ["hf-attn", *map(str, words)]
-    main()
-
-
 # ---------------------------------------------------------------- what is killed
 
 
@@ -94,19 +88,16 @@ class Kind:
         """Put the old checkpoint there."""
         shutil.copytree(self.place.old, folder / "model")
 
-    def open(self, folder: Path) -> None:
-        """In a child: open what a killed one left."""
-        from hf_attn.checkpoints.save_load import load_checkpoint
-
-        load_checkpoint(folder / "model")
-
     def work(self, folder: Path) -> None:
         """In a child: what is killed."""
         raise NotImplementedError
 
     def go_on(self, folder: Path) -> None:
-        """In a child: do it again after a kill."""
-        self.open(folder)
+        """In a child: open what a killed one left, and do it again."""
+        from hf_attn.checkpoints.save_load import load_checkpoint
+
+        if "model" in self.whole:
+            load_checkpoint(folder / "model")
         self.work(folder)
 
     def read_end(self, folder: Path) -> dict[str, bytes | None]:
@@ -129,21 +120,18 @@ class Train(Kind):
     def prepare(self, folder: Path) -> None:
         """Nothing is there."""
 
-    def open(self, folder: Path) -> None:
-        """Resuming opens it."""
-
     def work(self, folder: Path) -> None:
         out = folder / "model"
-        is_begun = (out / "run.json").exists()
-        if not is_begun and (out / "model.safetensors").exists():  # killed after its end
-            with contextlib.suppress(SystemExit):
-                command("train", "--resume", out)  # which says so
+        if (out / "run.json").exists():
+            code = leave("train", "--resume", out, "--save-every", "0")
+        elif (out / "model.safetensors").exists():  # killed after its end
+            leave("train", "--resume", out)  # which says so
             return
-        if is_begun:
-            command("train", "--resume", out, "--save-every", "0")
         else:
-            chosen = ("--model", self.place.model, "--steps", str(self.place.steps))
-            command(*TRAIN.split(), *chosen, "--output-dir", out)
+            chosen = ("--model", self.place.model, "--steps", self.place.steps)
+            code = leave(*TRAIN.split(), *chosen, "--output-dir", out)
+        if code:
+            sys.exit(code)
 
     def read_end(self, folder: Path) -> dict[str, bytes | None]:
         """The weights are the same; what else there is, by name: the record holds seconds."""
@@ -167,9 +155,6 @@ class Cache(Kind):
 
     def prepare(self, folder: Path) -> None:
         self.save(folder, seed=1)
-
-    def open(self, folder: Path) -> None:
-        """Saving again reads the cache."""
 
     def work(self, folder: Path) -> None:
         from hf_attn.utils import disk_cache
@@ -196,9 +181,6 @@ class Push(Kind):
 
     def prepare(self, folder: Path) -> None:
         put(self.place, self.repo(folder), self.place.old)
-
-    def open(self, folder: Path) -> None:
-        """The check reads the repo."""
 
     def work(self, folder: Path) -> None:
         from hf_attn.hub.push import push_checkpoint
@@ -295,12 +277,6 @@ def count_operations(folder: Path, reach: Callable[[int], None]) -> None:
     sys.addaudithook(hear)
 
 
-def jump_clock(rng: random.Random) -> None:
-    """Let the clock of this process go by days, forwards and backwards."""
-    right = time.time
-    time.time = lambda: right() + rng.uniform(-3e5, 3e5)
-
-
 # ---------------------------------------------------------------- tries
 
 
@@ -308,16 +284,10 @@ def try_unbroken(kind: Kind, folder: Path) -> None:
     """What a try comes to that nobody kills, how long it takes, and in how many operations."""
 
     def work() -> None:
-        last = 0
-
-        def note(number: int) -> None:
-            nonlocal last
-            last = number
-
-        count_operations(folder, note)
-        with contextlib.suppress(SystemExit):
-            kind.work(folder)
-        Path(f"{folder}.operations").write_text(str(last), encoding="utf-8")
+        met = [0]
+        count_operations(folder, met.append)
+        kind.work(folder)
+        Path(f"{folder}.operations").write_text(str(met[-1]), encoding="utf-8")
 
     finish(fork(lambda: kind.prepare(folder), folder), folder)
     started = time.monotonic()
@@ -384,8 +354,9 @@ def stop_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
 def jump_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
     """Do it with a clock that jumps."""
 
-    def work() -> None:
-        jump_clock(rng)
+    def work() -> None:  # the clock goes by days, forwards and backwards
+        right = time.time
+        time.time = lambda: right() + rng.uniform(-3e5, 3e5)
         kind.work(folder)
 
     finish(fork(lambda: kind.prepare(folder), folder), folder)
@@ -498,19 +469,13 @@ def attack(root: Path, options: argparse.Namespace) -> tuple[bool, str]:
     """All tries in a folder: whether every promise was kept, and the figures."""
     warm_up()
     with served(root / "served") as (address, token):
-        return run(Place(root, address, token, options.model, options.steps), options)
-
-
-def run(place: Place, options: argparse.Namespace) -> tuple[bool, str]:
-    """Prepare everything, and kill."""
-    chosen = options.kinds.split(",")
-    kinds = [one(place) for one in KINDS if one.__name__.lower() in chosen]
-    prepare(place, kinds)
-    tally = Tally(place, options.seed)
-    for number in range(options.first, options.first + options.kills):
-        tally.take("kill", kinds[number % len(kinds)], number, kill_once)
-    if not options.only_kills:
-        for number, kind in enumerate(kinds):
+        place = Place(root, address, token, options.model, options.steps)
+        kinds = [one(place) for one in KINDS if one.__name__.lower() in options.kinds.split(",")]
+        prepare(place, kinds)
+        tally = Tally(place, options.seed)
+        for number in range(options.first, options.first + options.kills):
+            tally.take("kill", kinds[number % len(kinds)], number, kill_once)
+        for number, kind in enumerate([] if options.only_kills else kinds):
             tally.take("stop", kind, number, stop_once)
             tally.take("jump", kind, number, jump_once)
     names = [kind.name for kind in kinds]
@@ -531,12 +496,15 @@ def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
     """What is to be done."""
     parser = argparse.ArgumentParser(description="Kill what trains, saves, caches, pushes and pulls.")
     names = [kind.__name__.lower() for kind in KINDS]
-    parser.add_argument("--kills", type=int, default=50, help="how many (default: 50)")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments (default: 0)")
-    parser.add_argument("--first", type=int, default=0, help="number of the first kill (default: 0)")
-    parser.add_argument("--kinds", default=",".join(names), help=f"of {', '.join(names)} (default: all)")
-    parser.add_argument("--model", default="transformer", help="that is trained (default: transformer)")
-    parser.add_argument("--steps", type=int, default=60, help="of a training run (default: 60)")
+    for option, default, said in (
+        ("--kills", 50, "how many"),
+        ("--seed", 0, "of the moments"),
+        ("--first", 0, "number of the first kill"),
+        ("--kinds", ",".join(names), "which of them"),
+        ("--model", "transformer", "that is trained"),
+        ("--steps", 60, "of a training run"),
+    ):
+        parser.add_argument(option, type=type(default), default=default, help=f"{said} (default: {default})")
     parser.add_argument("--only-kills", action="store_true", help="stop nothing, and let no clock jump")
     return parser.parse_args(words)
 

@@ -34,13 +34,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from demos.core import limits
-from tests.support.browser import (
-    FLAGS,
-    choose_tab,
-    find_chromium,
-    serve_process,
-    set_training,
-)
+from tests.support.browser import FLAGS, choose_tab, find_chromium, serve_process, set_training
 from tests.support.raw_requests import Caller
 
 SOON = 1.0  # seconds, of a light request

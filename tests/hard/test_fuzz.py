@@ -51,14 +51,11 @@ def test_every_command_has_a_door():
     assert {f"hf-attn {name}" for name in commands} == set(COMMANDS) - {"hf-attn"}
 
 
-@pytest.mark.parametrize(
-    ("call", "complaint"),
-    [
-        (lambda: {}["a"], "KeyError"),
-        (lambda: int("x"), "no sentence"),
-        (lambda: (_ for _ in ()).throw(ValueError(f"{'x' * 3000}.")), "a long refusal"),
-    ],
-)
+@pytest.mark.parametrize(("call", "complaint"), [
+    (lambda: {}["a"], "KeyError"),
+    (lambda: int("x"), "no sentence"),
+    (lambda: (_ for _ in ()).throw(ValueError(f"{'x' * 3000}.")), "a long refusal"),
+])  # fmt: skip
 def test_the_fuzz_finds_what_is_no_short_sentence(call, complaint, monkeypatch):
     monkeypatch.setitem(fuzz.DOORS, "broken", Door(call, ()))
     tally = fuzz.Tally()

@@ -25,12 +25,9 @@ from hf_attn.hub.push import push_checkpoint
 from hf_attn.hub.space import ROOT, push_space
 
 BUILDING = {
-    SpaceStage.BUILDING,
-    SpaceStage.RUNNING_BUILDING,
-    SpaceStage.APP_STARTING,
-    SpaceStage.NO_APP_FILE,
+    SpaceStage.BUILDING, SpaceStage.RUNNING_BUILDING, SpaceStage.APP_STARTING, SpaceStage.NO_APP_FILE,
     SpaceStage.RUNNING_APP_STARTING,
-}
+}  # fmt: skip
 PATIENCE = 1200  # seconds that a Space may take to be built
 
 

@@ -26,12 +26,11 @@ from transformers import (
 
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.checkpoints.validate import build_empty
-from hf_attn.hub import external_models
 from hf_attn.hub.external_models import choose_class, open_model
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
-from hf_attn.interpret.long_inputs import read_long_maps
 from hf_attn.viz.attention_view import show_attention
 from tests.support.hub_server import serve_hub
+from tests.support.matrix import rows
 from tests.support.native_models import NATIVE, TINY, build_native, build_vit, wordpiece_tokenizer
 
 
@@ -55,7 +54,7 @@ def rewrite(folder, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", rows(list(NATIVE), ["gpt2", "bert", "bart"]))
 def test_a_folder_opens_with_the_class_that_its_configuration_names(folders, name):
     opened, (model, tokenizer) = open_model(folders / name), build_native(name)
     assert type(opened.model) is type(model)
@@ -76,10 +75,6 @@ def test_a_folder_of_patches_brings_its_image_processor(tmp_path):
     assert attention_maps(opened.model, image, tokenizer=opened.tokenizer).encoder.shape == (2, 2, 13, 13)
 
 
-def test_our_own_checkpoints_open_as_ever(tiny_checkpoint):
-    assert open_model(tiny_checkpoint).task.name == "copy"
-
-
 def test_a_head_that_is_not_known_is_left_out():
     config = BertConfig(architectures=["BertForPreTraining"])
     assert choose_class(config).__name__ == "BertModel"
@@ -90,7 +85,7 @@ def test_a_head_that_is_not_known_is_left_out():
     assert issubclass(BertForPreTraining, choose_class(config).__base__)
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", rows(list(NATIVE), ["gpt2", "bart"]))
 def test_the_maps_of_a_model_are_counted_before_they_are_computed_also_where_its_sides_differ(name):
     model, tokenizer = build_native(name)
     if name == "bart":
@@ -152,12 +147,6 @@ def test_pickles_missing_files_and_broken_weights_are_refused(gpt2, tmp_path):
         open_model(tmp_path / "nowhere")
 
 
-def test_weights_that_are_too_large_are_refused_before_they_are_read(gpt2, monkeypatch):
-    monkeypatch.setattr(external_models, "_load", lambda *_: pytest.fail("it was read"))
-    with pytest.raises(ValueError, match=r"GB of weights; up to 0\.0 GB are opened.*raise max_bytes"):
-        open_model(gpt2, max_bytes=1000)
-
-
 def test_weights_of_a_model_without_its_head_open_too(tmp_path):
     model, tokenizer = build_native("gpt2")
     model.transformer.save_pretrained(tmp_path)
@@ -186,12 +175,6 @@ WITHOUT_MAPS = {
 def test_a_model_that_cannot_be_shown_is_refused_in_a_sentence(sentence):
     with pytest.raises(ValueError, match=sentence):
         show_attention(WITHOUT_MAPS[sentence]().eval(), None, IDS, strategy="greedy")
-
-
-def test_bands_are_refused_also_of_a_long_input():
-    model = next(iter(WITHOUT_MAPS.values()))()
-    with pytest.raises(ValueError, match="bands whose columns are distances"):
-        read_long_maps(model, IDS, IDS)
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "beam"])
@@ -245,11 +228,6 @@ def test_layers_and_heads_that_are_no_list_of_numbers_are_refused_before_anythin
         show_attention(None, None, IDS, **{name: value})
 
 
-def test_several_images_are_refused():
-    with pytest.raises(ValueError, match="The input holds 2 images; give one"):
-        show_attention(build_vit(), None, torch.rand(2, 3, 24, 32))
-
-
 # ---------------------------------------------------------------- the Hub
 
 
@@ -297,15 +275,11 @@ def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
             open_model(name, token=token, **nowhere)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"model_type": "detr", "backbone": "ada/secret", "use_timm_backbone": False},
-        {"model_type": "dpt", "backbone": "ada/secret", "use_pretrained_backbone": True},
-        {"model_type": "encoder-decoder", "encoder": {"model_type": "detr", "use_timm_backbone": True}},
-    ],
-    ids=lambda changes: changes["model_type"],
-)
+@pytest.mark.parametrize("changes", [
+    {"model_type": "detr", "backbone": "ada/secret", "use_timm_backbone": False},
+    {"model_type": "dpt", "backbone": "ada/secret", "use_pretrained_backbone": True},
+    {"model_type": "encoder-decoder", "encoder": {"model_type": "detr", "use_timm_backbone": True}},
+], ids=lambda changes: changes["model_type"])  # fmt: skip
 def test_a_part_of_another_repository_is_not_fetched_by_whoever_s_token(gpt2, tmp_path, monkeypatch, changes):
     folder = shutil.copytree(gpt2, tmp_path / "model")
     (folder / "config.json").write_text(json.dumps(changes))
@@ -316,26 +290,17 @@ def test_a_part_of_another_repository_is_not_fetched_by_whoever_s_token(gpt2, tm
         assert hub.requests == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"n_layer": 10**6}, "too few for 1000000 layers"),
-        ({"n_embd": 2**17, "n_head": 2}, "describes a model of"),
-        ({"num_labels": 10**9}, "classes; 25,000 at most"),
-        (
-            {"model_type": "mixtral", "num_hidden_layers": 2, "num_local_experts": 10**9, "vocab_size": 10},
-            "describes a model of far more",
-        ),
-        (
-            {"model_type": "dinov2", "num_hidden_layers": 2, "hidden_size": 2**20, "num_attention_heads": 1},
-            "describes a model of far more numbers",
-        ),
-        (
-            {"model_type": "swin", "depths": [10**6], "num_heads": [1], "architectures": ["SwinModel"]},
-            "describes a model of far more",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"n_layer": 10**6}, "too few for 1000000 layers"),
+    ({"n_embd": 2**17, "n_head": 2}, "describes a model of"),
+    ({"num_labels": 10**9}, "classes; 25,000 at most"),
+    ({"model_type": "mixtral", "num_hidden_layers": 2, "num_local_experts": 10**9, "vocab_size": 10},
+     "describes a model of far more"),
+    ({"model_type": "dinov2", "num_hidden_layers": 2, "hidden_size": 2**20, "num_attention_heads": 1},
+     "describes a model of far more numbers"),
+    ({"model_type": "swin", "depths": [10**6], "num_heads": [1], "architectures": ["SwinModel"]},
+     "describes a model of far more"),
+])  # fmt: skip
 def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(gpt2, tmp_path, changes, words):
     folder = shutil.copytree(gpt2, tmp_path / "model")
     path = folder / "config.json"
@@ -364,32 +329,19 @@ def test_a_model_whose_embeddings_are_most_of_it_is_not_taken_for_a_larger_one(c
     assert built.num_parameters() == model.num_parameters()
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"_attn_implementation": "somebody/kernel"},
-        {"attn_implementation": {"": "somebody/kernel"}},
-        {"_attn_implementation_internal": "flash_attention_2"},
-        {"experts_implementation": "somebody/experts"},
-        {"text_config": {"model_type": "gpt2", "_attn_implementation": "somebody/kernel@main:f"}},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", [
+    {"_attn_implementation": "somebody/kernel"},
+    {"attn_implementation": {"": "somebody/kernel"}},
+    {"_attn_implementation_internal": "flash_attention_2"},
+    {"experts_implementation": "somebody/experts"},
+    {"text_config": {"model_type": "gpt2", "_attn_implementation": "somebody/kernel@main:f"}},
+], ids=str)  # fmt: skip
 def test_no_code_for_attention_is_loaded_from_elsewhere(gpt2, changes):
     rewrite(gpt2, **changes)
     with pytest.raises(ValueError, match=r"computes by code from elsewhere .*write eager or sdpa"):
         open_model(gpt2)
     rewrite(gpt2, **{**dict.fromkeys(changes), "_attn_implementation": "eager"})
     assert open_model(gpt2).model.config._attn_implementation == "eager"
-
-
-def test_a_header_of_weights_is_not_read_where_no_model_has_such_a_one(gpt2):
-    weights = gpt2 / "model.safetensors"
-    weights.write_bytes((99_000_000).to_bytes(8, "little"))
-    with weights.open("r+b") as file:
-        file.truncate(99_000_008)  # a file with a hole
-    with pytest.raises(ValueError, match="its header has 99,000,000 bytes, more than 10,000,000"):
-        open_model(gpt2)
 
 
 @pytest.mark.parametrize(
@@ -400,10 +352,4 @@ def test_an_index_that_names_a_file_elsewhere_is_refused(gpt2, place):
     (gpt2 / "model.safetensors").unlink()
     (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
     with pytest.raises(ValueError, match="which is no file of its folder"):
-        open_model(gpt2)
-
-
-def test_an_adapter_is_not_applied(gpt2):
-    (gpt2 / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 10**7}))
-    with pytest.raises(ValueError, match="has an adapter beside its weights"):
         open_model(gpt2)

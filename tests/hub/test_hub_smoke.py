@@ -20,12 +20,14 @@ def look(api, name):
     return f"{len(files)} files"
 
 
+@pytest.mark.nightly
 def test_the_trip_leaves_nothing_behind(hub):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     said = list(run_smoke(api, look))
     assert [line.split()[0] for line in said] == ["pushed", "pulled", "pushed", "opened:", "deleted"]
 
 
+@pytest.mark.nightly
 def test_what_fails_on_the_way_is_told_and_leaves_nothing_behind(hub):
     api, met = HfApi(endpoint=hub.endpoint, token=hub.token), []
 

@@ -15,9 +15,12 @@ from hf_attn.hub.client import HubError, Progress, explain
 from hf_attn.hub.commit import FolderCommit
 from hf_attn.hub.push import push_checkpoint
 from hf_attn.hub.verify import find_differences
+from tests.support.hub_server import push_folder as push
 from tests.support.hub_server import serve_hub
+from tests.support.matrix import rows
 
 REPO = "ada/copy"
+MOMENTS = (("upload", "body"), ("commit", "reply"))  # at which a push is killed every time
 LARGE = 10_000  # bytes from which the killed pushes go by Git LFS: the weights and the training record
 
 
@@ -31,17 +34,6 @@ def hub(tmp_path):
 def folder(tiny_checkpoint, tmp_path):
     """A copy that a test may change."""
     return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
-def push(hub, folder, repo=REPO, **settings):
-    """Reports up to the commit; the fresh process that pulls it back is for test_share_commands.py."""
-    settings = {"token": hub.token, "endpoint": hub.endpoint, "sleep": lambda _: None, **settings}
-    reports = []
-    for report in push_checkpoint(folder, repo, **settings):
-        reports.append(report)
-        if report.stage == "pushed":
-            break
-    return reports
 
 
 def bytes_of(folder):
@@ -59,41 +51,19 @@ def routes(hub):
 # What arrives
 
 
-def test_a_new_repo_holds_the_folder_byte_for_byte_and_is_private(hub, folder):
-    stages = [report.stage for report in push(hub, folder)]
-    assert stages == ["checking", "connecting", "creating", "comparing", "uploading", "pushed"]
-    assert hub.repo(REPO).files() == bytes_of(folder)
-    assert hub.repo(REPO).settings["private"]
-    assert titles(hub) == ["Push attn-copy with hf_attn", "initial commit"]
-
-
-def test_a_name_alone_is_a_repo_of_the_token_s_owner(hub, folder):
-    push(hub, folder, "copy", private=False, message="first")
-    assert titles(hub)[0] == "first"
-    assert not hub.repo(REPO).settings["private"]
-
-
 def test_only_what_changed_is_sent_and_nothing_where_nothing_did(hub, folder):
     push(hub, folder)
     assert push(hub, folder)[-1].message.startswith("Nothing has changed")
     assert len(titles(hub)) == 2
+    repo, store = hub.repo(REPO), hub.store
+    files = {name: store.keep(data, is_large=len(data) > LARGE) for name, data in bytes_of(folder).items()}
+    repo.add_commit("refs/heads/main", repo.resolve("main"), "by git lfs", "ada", files)
+    assert push(hub, folder)[-1].message.startswith("Nothing has changed"), "compared by their sha256"
     (folder / "README.md").write_text("---\nlicense: mit\n---\nAnother card.")
     assert "Uploading 1 files" in push(hub, folder)[-2].message
     newest, before = hub.repo(REPO).history()[:2]
     changed = {name for name in newest["files"] if newest["files"][name] != before["files"].get(name)}
     assert changed == {"README.md"}
-
-
-def test_large_files_are_compared_by_their_sha256(folder, tmp_path):
-    with serve_hub(tmp_path) as hub:
-        api = HfApi(endpoint=hub.endpoint, token=hub.token)
-        api.create_repo(REPO, private=True)
-        repo, store = hub.repo(REPO), hub.store
-        files = {
-            name: store.keep(data, is_large=len(data) > LARGE) for name, data in bytes_of(folder).items()
-        }
-        repo.add_commit("refs/heads/main", repo.resolve("main"), "by git lfs", "ada", files)
-        assert push(hub, folder)[-1].message.startswith("Nothing has changed")
 
 
 def test_what_an_old_checkpoint_left_is_removed_and_what_is_not_a_checkpoint_s_stays(hub, folder):
@@ -105,26 +75,24 @@ def test_what_an_old_checkpoint_left_is_removed_and_what_is_not_a_checkpoint_s_s
     assert set(hub.repo(REPO).files()) == {*bytes_of(folder), "notes.md", "LICENSE", "banner.png"}
 
 
-def test_files_that_belong_to_no_checkpoint_stay_here(hub, folder):
+def test_a_new_repo_is_private_and_holds_the_checkpoint_s_files_byte_for_byte_and_no_others(hub, folder):
     whole = bytes_of(folder)
     for name in (".env", "run.json", "state.pt", "mine.py"):
         (folder / name).write_text("secret")
     (folder / "state").mkdir()
-    push(hub, folder)
+    stages = [report.stage for report in push(hub, folder)]
+    assert stages == ["checking", "connecting", "creating", "comparing", "uploading", "pushed"]
     assert hub.repo(REPO).files() == whole
+    assert hub.repo(REPO).settings["private"]
+    assert titles(hub) == ["Push attn-copy with hf_attn", "initial commit"]
 
 
-def test_a_branch_is_made_where_there_is_none_and_main_stays(hub, folder):
-    push(hub, folder, revision="try/2")
-    assert hub.repo(REPO).files("try/2") == bytes_of(folder)
-    assert hub.repo(REPO).files("main") == {}
-    push(hub, folder, revision="try/2")
-    assert len(titles(hub, "try/2")) == 2
-
-
-def test_a_pull_request_leaves_main_as_it_is(hub, folder):
+def test_a_pull_request_and_a_branch_leave_main_as_it_is(hub, folder):
+    for _ in range(2):
+        push(hub, folder, revision="try/2")  # made where there is none
     assert push(hub, folder, create_pr=True)[-1].message.endswith(f"/{REPO}/discussions/1")
-    assert hub.repo(REPO).files("refs/pr/1") == bytes_of(folder)
+    assert hub.repo(REPO).files("try/2") == hub.repo(REPO).files("refs/pr/1") == bytes_of(folder)
+    assert len(titles(hub, "try/2")) == 2
     assert hub.repo(REPO).files("main") == {}
 
 
@@ -160,24 +128,19 @@ def test_what_another_pushed_meanwhile_is_not_overwritten(hub, folder, monkeypat
 @pytest.mark.parametrize(
     "repo", ["a b/copy", "ada/copy/again", "ada/", "", "ada/co--py", "ada/x.git", "ada/ü"]
 )
-def test_a_wrong_name_is_refused_before_any_request(hub, folder, repo):
-    with pytest.raises(ValueError, match="OWNER/NAME") as refused:
-        push(hub, folder, repo)
-    assert "\n" not in str(refused.value)
-    assert hub.requests == []
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
+def test_a_wrong_name_or_branch_and_no_token_are_refused_before_any_request(hub, folder, repo):
+    for settings, words in (
         ({"revision": "a b"}, "branch"),
         ({"revision": "../x"}, "branch"),
         ({"revision": "v1", "create_pr": True}, "pull request"),
-    ],
-)
-def test_a_wrong_branch_is_refused_before_any_request(hub, folder, settings, words):
-    with pytest.raises(ValueError, match=words):
-        push(hub, folder, **settings)
+    ):
+        with pytest.raises(ValueError, match=words):
+            push(hub, folder, **settings)
+    with pytest.raises(HubError, match="hf auth login"):
+        push(hub, folder, token=False)
+    with pytest.raises(ValueError, match="OWNER/NAME") as refused:
+        push(hub, folder, repo)
+    assert "\n" not in str(refused.value)
     assert hub.requests == []
 
 
@@ -187,12 +150,6 @@ def test_a_folder_that_is_no_checkpoint_is_refused_before_any_request(hub, folde
     (folder / "model.safetensors").write_bytes(b"half")
     with pytest.raises(ValueError, match="safetensors"):
         push(hub, folder)
-    assert hub.requests == []
-
-
-def test_without_a_token_it_is_said_where_to_get_one(hub, folder):
-    with pytest.raises(HubError, match="hf auth login"):
-        push(hub, folder, token=False)
     assert hub.requests == []
 
 
@@ -209,18 +166,15 @@ def test_tokens_that_may_not_write_are_told_apart(hub, folder):
     assert hub.store.names() == []
 
 
-@pytest.mark.parametrize(
-    ("route", "status", "words"),
-    [
-        ("create", 403, "may not do that"),
-        ("commit", 403, "take one that may write"),
-        ("commit", 404, "no such file or revision"),
-        ("commit", 409, "choose another name"),
-        ("commit", 412, "push again"),
-        ("commit", 413, "more than the Hub takes"),
-        ("commit", 422, "refused \\(422\\)"),
-    ],
-)
+@pytest.mark.parametrize(("route", "status", "words"), [
+    ("create", 403, "may not do that"),
+    ("commit", 403, "take one that may write"),
+    ("commit", 404, "no such file or revision"),
+    ("commit", 409, "choose another name"),
+    ("commit", 412, "push again"),
+    ("commit", 413, "more than the Hub takes"),
+    ("commit", 422, "refused \\(422\\)"),
+])  # fmt: skip
 def test_each_refusal_has_its_sentence_and_leaves_the_repo_as_it_was(hub, folder, route, status, words):
     hub.fail(route, status, message=f"because of {hub.token}")
     with pytest.raises(HubError, match=words) as refused:
@@ -246,12 +200,10 @@ def test_a_public_repo_is_not_pushed_to_as_private(hub, folder):
         push(hub, folder)
     push(hub, folder, private=False)
     assert hub.repo(REPO).files() == bytes_of(folder)
-
-
-def test_a_card_that_the_hub_refuses_is_a_sentence(hub, folder):
+    (folder / "README.md").write_text("---\nlicense: none\n---\nAnother card.")
     hub.fail("validate", 400, message="license: must be one of …")
     with pytest.raises(HubError, match=r"Invalid metadata in README\.md\. - license: must be one"):
-        push(hub, folder)
+        push(hub, folder, private=False)
 
 
 # What passes
@@ -356,18 +308,13 @@ def processes():
 
 
 @pytest.mark.parametrize(
-    ("route", "at"),
-    [
-        ("create", "reply"),
-        ("preupload", "reply"),
-        ("upload", "body"),
-        ("commit", "body"),
-        ("commit", "reply"),
-    ],
+    "moment_of_push",
+    rows([*MOMENTS, ("create", "reply"), ("preupload", "reply"), ("commit", "body")], MOMENTS, "-".join),
 )
 def test_killed_in_mid_push_the_repo_is_old_or_new_and_repeating_finishes(
-    tiny_checkpoint, tmp_path, processes, route, at
+    tiny_checkpoint, tmp_path, processes, moment_of_push
 ):
+    route, at = moment_of_push
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
     with serve_hub(tmp_path, large_from=LARGE) as hub:
         arguments = (folder, hub.token, hub.endpoint)

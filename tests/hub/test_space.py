@@ -4,7 +4,6 @@ import ast
 import json
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 from dataclasses import replace
@@ -57,14 +56,11 @@ def test_the_front_matter_is_what_a_space_needs():
     assert re.fullmatch(r"3\.1[1-4]", said["python_version"]), "text, or YAML reads 3.10 as 3.1"
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"sdk_version": "5.0.0"}, "sdk_version='5.0.0' must be"),
-        ({"short_description": "x" * 61}, "61 characters; the Hub takes 60"),
-        ({"hf_oauth": None}, "lacks hf_oauth"),
-    ],
-)
+@pytest.mark.parametrize(("change", "told"), [
+    ({"sdk_version": "5.0.0"}, "sdk_version='5.0.0' must be"),
+    ({"short_description": "x" * 61}, "61 characters; the Hub takes 60"),
+    ({"hf_oauth": None}, "lacks hf_oauth"),
+])  # fmt: skip
 def test_front_matter_that_will_not_do_is_refused(change, told):
     with pytest.raises(ValueError, match=re.escape(told)):
         check_metadata({**metadata_load(ROOT / "README.md"), **change})
@@ -88,11 +84,6 @@ def test_the_requirements_ask_for_what_the_package_asks_for():
     lines = [*project["dependencies"], *project["optional-dependencies"]["text"]]
     asked = {Requirement(line).name: Requirement(line).specifier for line in lines}
     assert {name: item.specifier for name, item in requirements().items()} == asked
-
-
-def test_the_requirements_admit_every_torch_of_zero_gpu():
-    for version in ("2.8.0", "2.9.1", "2.10.0", "2.11.0"):
-        assert requirements()["torch"].specifier.contains(version)
 
 
 # ---------------------------------------------------------------- the folder
@@ -194,14 +185,6 @@ def test_what_is_no_part_of_the_app_any_more_goes_in_the_same_commit(hub):
     assert hub.repo("ada/old", "space").settings["private"], "it stays what it was"
 
 
-def test_a_public_space_is_not_pushed_to_as_private(hub):
-    api = HfApi(endpoint=hub.endpoint, token=hub.token)
-    api.create_repo("ada/seen", repo_type="space", space_sdk="gradio", private=False)
-    with pytest.raises(HubError, match="exists and is public"):
-        pushed(hub, "ada/seen", private=True)
-    assert hub.repo("ada/seen", "space").files("main") == {}
-
-
 @pytest.mark.parametrize("name", ["attn", "ada/my space", "a/b/c"])
 def test_a_name_that_no_space_can_have_is_wrong_use(name, capsys):
     code, _, errors = in_process(capsys, "push-space", name)
@@ -210,22 +193,26 @@ def test_a_name_that_no_space_can_have_is_wrong_use(name, capsys):
     assert "OWNER/NAME" in errors
 
 
-def test_a_token_that_may_only_read_is_told_so_and_not_repeated(hub):
+def test_a_token_that_may_only_read_is_told_so_and_not_repeated_and_a_public_space_stays_as_it_is(hub):
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    api.create_repo("ada/seen", repo_type="space", space_sdk="gradio", private=False)
+    with pytest.raises(HubError, match="exists and is public"):
+        pushed(hub, "ada/seen", private=True)
     with pytest.raises(HubError, match="403") as refused:
         list(push_space("ada/attn-2", token=hub.read_token, endpoint=hub.endpoint))
     assert hub.read_token not in str(refused.value)
     assert ("space", "ada/attn-2") not in hub.store.names()
 
 
-def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys):
+def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys, monkeypatch):
     code, output, _ = in_process(capsys, "space", tmp_path / "space")
     assert code == 0
     assert re.search(r"\d+ files, \d+\.\d MB", output)
-    started = [sys.executable, "-m", "hf_attn", "push-space", "ada/by-hand", "--private", "--json"]
-    environment = hub.environment(tmp_path, hub.token)
-    ended = subprocess.run(started, env=environment, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 0, ended.stderr
-    *progress, pushed = map(json.loads, ended.stdout.splitlines())
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    code, output, errors = in_process(capsys, "push-space", "ada/by-hand", "--private", "--json")
+    assert code == 0, errors
+    *progress, pushed = map(json.loads, output.splitlines())
     assert {one["event"] for one in progress} == {"progress"}
     assert pushed["url"].endswith("/spaces/ada/by-hand")
     assert hub.repo("ada/by-hand", "space").settings["private"]

@@ -1,146 +1,160 @@
 """A new thing is one file and one row: the fixtures `added_*.py` beside this are added as one would add them.
 
-Each is then found in the command line, learns there and is opened again, and stands on the app's page and in
-its endpoints, without another line. CONTRIBUTING.md names the two places of each.
+One process has their rows in its tables. What is new is then found in the command line, learns there and is
+opened again, and stands on the app's page and in its endpoints, without another line. CONTRIBUTING.md names
+the two places of each.
 """
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
+SMALL = "--steps 2 --set max_length=4 --set hidden_size=16"
+COMMANDS = {  # in this order; what each says
+    "generate --help": ("epsilon: Epsilon", "--epsilon", "(default: 0.05)", "0.0<=x<=1.0"),
+    "generate model_cards/attn-copy '7 3 2' --strategy epsilon --epsilon 0.3 --seed 5": ("7 3 2", "right"),
+    "train --help": ("adamw, adafactor, muon, sgd", "|concat|cosine|"),
+    f"train copy --set optimizer=sgd {SMALL}": ("2 steps in",),
+    "tasks": ("15 7 3 2",),
+    f"train swap {SMALL} --output-dir swap": ("2 steps in",),
+    "eval swap --json": ('"task": "swap"',),
+    f"train copy {SMALL} --set position_type=kerple --output-dir kerple": ("2 steps in",),
+    "eval kerple --json": ('"task": "copy"',),
+    "train copy --set position_type=unknown": ("kerple",),
+    f"train copy {SMALL} --model cosine --output-dir cosine": ("2 steps in",),
+    "eval cosine --json": ('"task": "copy"',),
+    "train copy --model cosine --set encoder_hidden_size=24": (
+        "score_function='cosine' needs decoder states",
+    ),
+}
+PROGRAM = """
+import contextlib, io, json, shlex, sys
+import tests.project.added_optimizer, tests.project.added_strategy
 from hf_attn.architectures.families import FAMILIES
-from hf_attn.evaluation.failure_search import make_hard_inputs
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import TASKS, build_task
-from tests.project import added_score
-from tests.project.added_position import KerplePositions
-from tests.project.added_score import CosineScore
-from tests.project.added_task import Swapping
-from tests.support.commands import in_process
+from tests.project import added_position, added_score, added_tab, added_task
+TASKS["swap"], POSITION_TYPES["kerple"] = added_task.Swapping, added_position.KerplePositions
+SCORE_FUNCTIONS["cosine"] = added_score.CosineScore
+FAMILIES["recurrent"].variants["cosine"] = added_score.VARIANT
+from hf_attn.__main__ import main
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+def run(command):
+    sys.argv = ["hf-attn", *shlex.split(command)]
+    with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
+        with contextlib.suppress(SystemExit):
+            main()
+    return output.getvalue()
 
-SMALL = {"max_length": 4, "hidden_size": 16, "steps": 3}
-SET = [word for name, value in SMALL.items() if name != "steps" for word in ("--set", f"{name}={value}")]
+told = {"printed": {command: run(command) for command in json.loads(sys.argv[1])}}
+
+import demos.app
+from demos.server import api
+from demos.session.catalog import ModelCatalog
+from demos.tabs.positions import tab as positions
+from demos.tabs.train import form
+from gradio.utils import get_function_description
+from hf_attn.evaluation.failure_search import make_hard_inputs
+demos.app.TABS = (*demos.app.TABS, added_tab)
+app = demos.app.build_app(ModelCatalog(), "cpu")
+fields = {part["props"].get("elem_id"): part["props"] for part in app.get_config_file()["components"]}
+functions = {f"/{one.api_name}": one.fn for one in app.fns.values()}
+named = app.get_api_info()["named_endpoints"]
+told["endpoints"] = {name: [named[name], get_function_description(functions[name])] for name in named}
+values = {name: fields[f"positions-{name}"]["value"] for name in positions.LABELS} | {"type": "kerple"}
+told |= {"fields": fields, "head": demos.app.HEAD, "board": positions.show_view(None, values)["board"]}
+told |= {"hard": list(make_hard_inputs(build_task("swap"))), "form": list(form.fields_of("copy", "cosine"))}
+session, small = api.ApiSession(ModelCatalog(), "cpu"), {"max_length": 4, "hidden_size": 16}
+trained = session.train_model("swap", steps=2, settings=small)
+told["answer"] = session.write_answer(trained["checkpoint"], "1 2 3")
+told["tasks"] = {row["name"]: row for row in api.list_tasks()}
+told["steps"] = [
+    session.train_model("copy", *model, settings=small | {"steps": 3} | more)["steps"]
+    for model, more in (((), {"position_type": "kerple"}), (("cosine",), {}))
+]
+print(json.dumps(told, default=str))
+"""
 
 
-@pytest.fixture
-def endpoints():
-    """The app's endpoints, and a session of them."""
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder from which the bundled checkpoints are found as from the repository's root."""
+    folder = tmp_path_factory.mktemp("added")
+    (folder / "model_cards").symlink_to(ROOT / "model_cards")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def told(place) -> dict:
+    """What each command prints; the app's fields by elem_id, its endpoints by name, and what they answer."""
     pytest.importorskip("gradio")
-    from demos.server import api
-    from demos.session.catalog import ModelCatalog
-
-    return api, api.ApiSession(ModelCatalog(), "cpu")
-
-
-@pytest.fixture
-def added(monkeypatch, endpoints):  # after the app is imported, so that no list is copied at import
-    """The rows that a newcomer writes."""
-    monkeypatch.setitem(TASKS, Swapping.name, Swapping)
-    monkeypatch.setitem(POSITION_TYPES, "kerple", KerplePositions)
-    monkeypatch.setitem(SCORE_FUNCTIONS, "cosine", CosineScore)
-    monkeypatch.setitem(FAMILIES["recurrent"].variants, "cosine", added_score.VARIANT)
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, json.dumps(list(COMMANDS))]
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "GRADIO_ANALYTICS_ENABLED": "False",
+        "COLUMNS": "110",
+    }
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def parts_of_the_page():
-    """What the app's page is made of: id → settings."""
-    pytest.importorskip("gradio")
-    from demos.app import build_app
-    from demos.session.catalog import ModelCatalog
-
-    async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(ModelCatalog(), "cpu")
-
-    parts = (part["props"] for part in asyncio.run(build()).get_config_file()["components"])
-    return {props["elem_id"]: props for props in parts if props.get("elem_id")}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_line_knows_what_was_added(told, command):
+    printed = " ".join(told["printed"][command].split())
+    assert [word for word in COMMANDS[command] if word not in printed] == [], printed
 
 
-def train(capsys, folder, *words):
-    """Train three steps on the command line, and measure what was saved: the held-out result."""
-    code, _, errors = in_process(capsys, "train", *words, "--steps", 3, *SET, "--output-dir", folder)
-    assert code == 0, errors
-    code, output, errors = in_process(capsys, "eval", folder, "--json")
-    assert code == 0, errors
-    return json.loads(output.splitlines()[-1])
+def test_what_was_added_is_saved_with_its_names(told, place):
+    assert "Swapping" in (place / "swap" / "README.md").read_text()
+    assert "LSTM, cosine attention (Graves)" in (place / "cosine" / "README.md").read_text()
+    assert json.loads((place / "kerple" / "config.json").read_text())["position_type"] == "kerple"
 
 
-def test_a_task_is_one_file_and_one_row(added, endpoints, tmp_path, capsys):
-    _, output, _ = in_process(capsys, "tasks")
-    assert "15 7 3 2" in output
-    assert train(capsys, tmp_path / "run", "swap")["task"] == "swap"
-    assert "Swapping" in (tmp_path / "run" / "README.md").read_text()
-    assert "one symbol again and again" in make_hard_inputs(build_task("swap"))
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        ("try-strategy", ("epsilon",)),
+        ("try-epsilon", ("Least probability", '"maximum": 0.5')),
+        ("field-optimizer", ("Plain SGD", "sgd")),
+        ("field-task", ('"Swapping"',)),
+        ("duel-task", ('"Swapping"',)),
+        ("field-position_type", ('["KERPLE", "kerple"]',)),
+        ("positions-type", ('["KERPLE", "kerple"]',)),
+        ("positions-types", ('["KERPLE", "kerple"]',)),
+        ("field-model", ('["LSTM, cosine (Graves)", "cosine"]',)),
+        ("tab-notes", ('"label": "Notes"',)),
+        ("notes", ('"label": "Your notes"',)),
+        ("link-board", ("copy_notes",)),  # Copy link knows it
+    ],
+)
+def test_the_app_s_fields_offer_what_was_added(told, field, words):
+    shown = json.dumps(told["fields"][field])
+    assert [word for word in words if word not in shown] == []
 
-    page = parts_of_the_page()
-    for field in ("field-task", "duel-task"):
-        assert ("Swapping", "Swapping") in page[field]["choices"]
-    api, session = endpoints
-    assert api.list_tasks()[-1]["name"] == "swap"
-    told = session.train_model("swap", steps=2, settings={"max_length": 4, "hidden_size": 16})
-    assert session.write_answer(told["checkpoint"], "1 2 3")["correct"] is False
 
-
-def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path, capsys):
-    from demos.tabs.positions import tab as positions
-
-    _, _, errors = in_process(capsys, "train", "copy", "--set", "position_type=unknown")
-    assert "kerple" in errors
-    assert train(capsys, tmp_path / "run", "copy", "--set", "position_type=kerple")["task"] == "copy"
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["position_type"] == "kerple"
-
-    page = parts_of_the_page()
-    assert ("KERPLE", "kerple") in page["field-position_type"]["choices"]
-    for field in ("positions-type", "positions-types"):
-        assert ("KERPLE", "kerple") in page[field]["choices"]
-    values = {name: page[f"positions-{name}"]["value"] for name in positions.LABELS} | {"type": "kerple"}
-    board = json.loads(positions.show_view(None, values)["board"])
-    assert (board["title"], board["equation"]) == (KerplePositions.title, KerplePositions.equation)
+def test_the_app_draws_reads_and_trains_what_was_added(told):
+    board = json.loads(told["board"])
+    assert (board["title"], board["equation"][:15]) == ("KERPLE", "e_ij = q_i · k_")
     assert [picture["name"] for picture in board["pictures"]] == ["head 1", "head 2"]
-    told = endpoints[1].train_model("copy", settings=SMALL | {"position_type": "kerple"})
-    assert told["steps"] == 3
+    assert "({ rank, before, p, most }, { epsilon }) => p >= epsilon || rank < 1" in told["head"]
+    assert "attention_size" not in told["form"]
+    assert "one symbol again and again" in told["hard"]
+    assert (told["answer"]["correct"], told["steps"]) == (False, [3, 3])
+    assert "cosine" in told["tasks"]["copy"]["models"]
+    assert "swap" in told["tasks"]
 
 
-def test_a_score_function_is_one_class_and_its_rows(added, endpoints, tmp_path, capsys):
-    from demos.tabs.train import form
-
-    with_row = (
-        "import sys; sys.argv[0] = 'hf-attn'\n"  # the command line's help comes without torch
-        "from hf_attn.architectures.families import FAMILIES, Variant\n"
-        "FAMILIES['recurrent'].variants['cosine'] = Variant('Cosine', {'score_function': 'cosine'})\n"
-        "from hf_attn.__main__ import main\n"
-        "main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", with_row, "train", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "|concat|cosine|" in done.stdout
-    assert train(capsys, tmp_path / "run", "copy", "--model", "cosine")["task"] == "copy"
-    assert added_score.VARIANT.title in (tmp_path / "run" / "README.md").read_text()
-    _, _, errors = in_process(
-        capsys, "train", "copy", "--model", "cosine", "--set", "encoder_hidden_size=24", *SET
-    )
-    assert "score_function='cosine' needs decoder states" in errors
-
-    assert ("LSTM, cosine (Graves)", "cosine") in parts_of_the_page()["field-model"]["choices"]
-    assert "attention_size" not in form.fields_of("copy", "cosine")
-    api, session = endpoints
-    assert all("cosine" in row["models"] for row in api.list_tasks() if row["name"] == "copy")
-    assert session.train_model("copy", "cosine", settings=SMALL)["steps"] == 3
-
-
-def test_a_tab_is_one_folder_and_one_row(monkeypatch):
-    pytest.importorskip("gradio")
-    import demos.app
-    from tests.project import added_tab
-
-    monkeypatch.setattr(demos.app, "TABS", (*demos.app.TABS, added_tab))
-    page = parts_of_the_page()
-    assert page["tab-notes"]["label"] == "Notes"
-    assert page["notes"]["label"] == "Your notes"
-    assert "copy_notes" in json.dumps(page["link-board"]), "Copy link knows it"
+@pytest.mark.parametrize(("endpoint", "words"), [
+    ("/write", ('"epsilon"', "Least probability of a token; for epsilon")),
+    ("/train", ("adamw or adafactor or muon or sgd",)),
+])  # fmt: skip
+def test_the_endpoints_describe_what_was_added(told, endpoint, words):
+    described = json.dumps(told["endpoints"][endpoint])
+    assert [word for word in words if word not in described] == []

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import hf_attn
-from hf_attn.checkpoints.model_card import build_card
-from hf_attn.tasks import build_task
 from tests.support.public_face import find_private_imports
 
 ROOT = Path(__file__).parents[2]
@@ -44,12 +42,9 @@ def read_cells():
     }
 
 
-LINES = read_blocks() | read_cells()
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_lines_of_pages_cards_and_notebooks_import_from_the_public_face(name):
-    assert find_private_imports(LINES[name]) == []
+def test_lines_of_pages_cards_and_notebooks_import_from_the_public_face():
+    lines = read_blocks() | read_cells()
+    assert {name: found for name, code in lines.items() if (found := find_private_imports(code))} == {}
 
 
 def test_every_page_that_has_python_is_read():
@@ -59,16 +54,6 @@ def test_every_page_that_has_python_is_read():
     assert len(cards) == 11
     assert cards <= names
     assert len(read_cells()) > 5
-
-
-@pytest.mark.parametrize(
-    "folder", sorted(ROOT.glob("model_cards/*/training.json")), ids=lambda file: file.parent.name
-)
-def test_a_new_card_s_lines_import_from_the_public_face(folder):
-    training = json.loads(folder.read_text(encoding="utf-8"))
-    task = build_task(training["task"]["name"], **training["task"]["options"])
-    (lines,) = BLOCK.findall(build_card("name", task, training))
-    assert find_private_imports(lines) == []
 
 
 def test_no_text_of_the_package_or_the_app_prints_an_import_of_a_path_inside():
@@ -83,7 +68,7 @@ def test_no_text_of_the_package_or_the_app_prints_an_import_of_a_path_inside():
 
 def test_names_in_the_prose_of_the_readers_pages_are_public():
     for page in PAGES:
-        if page.name not in ("CONTRIBUTING.md", "renames.md"):  # which map the rooms
+        if page.name != "CONTRIBUTING.md":  # which maps the rooms
             for name in re.findall(r"`hf_attn\.(\w+)", page.read_text(encoding="utf-8")):
                 assert name in hf_attn.__all__, (page, name)
 
@@ -95,15 +80,12 @@ def test_every_public_name_is_there_and_they_are_listed_in_order():
         assert getattr(hf_attn, name) is getattr(importlib.import_module(hf_attn._HOMES[name]), name)
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("from hf_attn.tasks import build_task", ["hf_attn.tasks"]),
-        ("import hf_attn.tasks.base as base", ["hf_attn.tasks.base"]),
-        ("from hf_attn import tasks, train", ["tasks"]),
-        ("import hf_attn\nhf_attn.training.loop.train()", ["training"]),
-        ("import hf_attn\nhf_attn.train()\nfrom hf_attn import Task", []),
-    ],
-)
+@pytest.mark.parametrize(("code", "found"), [
+    ("from hf_attn.tasks import build_task", ["hf_attn.tasks"]),
+    ("import hf_attn.tasks.base as base", ["hf_attn.tasks.base"]),
+    ("from hf_attn import tasks, train", ["tasks"]),
+    ("import hf_attn\nhf_attn.training.loop.train()", ["training"]),
+    ("import hf_attn\nhf_attn.train()\nfrom hf_attn import Task", []),
+])  # fmt: skip
 def test_lines_that_reach_inside_are_found(code, found):
     assert find_private_imports(code) == found

@@ -52,6 +52,7 @@ def learn_alone():
     return losses, model.state_dict()
 
 
+@pytest.mark.nightly
 def test_weights_shared_out_over_two_processes_learn_as_whole_ones_and_are_saved_whole(tmp_path):
     (tmp_path / "fsdp.py").write_text(SCRIPT)
     printed = launch(LAUNCHES[-1], tmp_path)

@@ -19,6 +19,7 @@ from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.tasks import build_task
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from tests.support import matrix
 from tests.support.checks import (
     END,
     SIZES,
@@ -144,18 +145,11 @@ def test_lora_adapters_learn_are_saved_loaded_and_merged(tmp_path, build):
     assert_different(fresh(input_ids=rows, labels=rows).logits, learned)
     loaded = peft.PeftModel.from_pretrained(fresh, tmp_path).eval()
     assert_close(loaded(input_ids=rows, labels=rows).logits, learned)
+    written = {"input_ids": rows, "max_new_tokens": 4, "do_sample": False}
+    assert loaded.generate(**written).tolist() == model.generate(**written).tolist()
     merged = loaded.merge_and_unload()
     assert type(merged) is type(base)
     assert_close(merged(input_ids=rows, labels=rows).logits, learned)
-
-
-def test_an_adapted_model_still_generates():
-    ids = random_ids(2, 5)
-    base = build_seq2seq()
-    written = base.generate(ids, max_new_tokens=4, do_sample=False)
-    model = peft.get_peft_model(base, peft.LoraConfig(target_modules=["q_proj", "v_proj"]))
-    again = model.eval().generate(input_ids=ids, max_new_tokens=4, do_sample=False)
-    assert again.tolist() == written.tolist()
 
 
 # Processes
@@ -181,6 +175,7 @@ def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
     assert together == pytest.approx(alone, abs=1e-4)
 
 
+@pytest.mark.nightly
 def test_two_processes_save_and_stop_at_the_same_step_and_one_goes_on_from_there(tmp_path, capsys):
     folder, whole = tmp_path / "stopped", tmp_path / "whole"
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "300", "--device", "cpu", "--json"]
@@ -217,7 +212,7 @@ def run_in(output):
 # Export
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize("kernel", matrix.rows(["sdpa", "eager"], ["sdpa"]))
 def test_torch_export_gives_a_program_with_the_same_outputs(kernel):
     source, target = random_ids(2, 6), random_ids(2, 4, seed=1)
     models = {
@@ -256,16 +251,6 @@ def test_a_device_map_places_layers_also_on_disk_and_changes_nothing(tmp_path):
     )
     assert next(spread.model.decoder.layers[1].parameters()).device.type == "meta"
     assert_close(spread(ids, labels=ids).logits, expected)
-
-
-def test_bfloat16_weights_load_and_stay_near(tmp_path):
-    model, ids = build_seq2seq(), random_ids(2, 6)
-    model.save_pretrained(tmp_path)
-    half = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
-    assert {weight.dtype for weight in half.parameters()} == {torch.bfloat16}
-    near, exact = half(ids, labels=ids).logits.float(), model(ids, labels=ids).logits
-    assert_close(near, exact, tolerance=0.05)
-    assert (near - exact).abs().max() > 0  # it did not compute in float32
 
 
 # Trackers

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
 # What a notebook does with a cell: run it, and show what its last line gives.
@@ -30,6 +32,7 @@ def read_cells():
     ]
 
 
+@pytest.mark.nightly
 def test_every_cell_of_the_tour_runs_and_shows_the_lens(tmp_path):
     sources = [source for kind, source in read_cells() if kind == "code"]
     shown = tmp_path / "shown.json"

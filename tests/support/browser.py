@@ -16,14 +16,9 @@ from playwright.sync_api import Error, TimeoutError, expect, sync_playwright
 PATIENCE = 15_000  # ms
 expect.set_options(timeout=PATIENCE)
 FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 PARTING = "this page is left"
 SETTLE = Path(__file__).with_name("settle.js")
 LATE_END = Path(__file__).with_name("late_end.js")

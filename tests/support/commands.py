@@ -1,12 +1,15 @@
 """Ways to use the command line in a test: a real process, or without one where seconds count."""
 
+import contextlib
+import io
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
-
-import pytest
+from pathlib import Path
+from unittest import mock
 
 SMALL = ["--set", "max_length=5", "--set", "hidden_size=32", "--set", "intermediate_size=64"]
 
@@ -37,14 +40,35 @@ def rows_of(output):
 
 def in_process(capsys, *arguments):
     """The same without a new process, which takes seconds: (exit code, standard output, standard error)."""
+    code = leave(*arguments)
+    return code, *capsys.readouterr()
+
+
+def leave(*arguments):
+    """The exit code of a command that is typed in."""
     from hf_attn.__main__ import main
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["hf-attn", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
+    with mock.patch.object(sys, "argv", ["hf-attn", *map(str, arguments)]):
+        try:
             main()
-    output, errors = capsys.readouterr()
-    return left.value.code or 0, output, errors
+        except SystemExit as left:
+            return int(left.code or 0)
+    return 0
+
+
+def type_in(*arguments):
+    """The exit code of a command and what it said of what is wrong."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+        code = leave(*arguments)
+    return code, said.getvalue()
+
+
+def limit_memory(gigabytes):
+    """Let this process take so much more than it has now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    most = pages * resource.getpagesize() + gigabytes * 10**9
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def run_page(capsys, commands):

@@ -24,8 +24,6 @@ ROUTES = [  # name, method, path: the first that fits
     ("paths", "POST", rf"/api/{REPO}/paths-info/(?P<revision>[^/]+)"),
     ("preupload", "POST", rf"/api/{REPO}/preupload/(?P<revision>[^/]+)"),
     ("commit", "POST", rf"/api/{REPO}/commit/(?P<revision>[^/]+)"),
-    ("history", "GET", rf"/api/{REPO}/commits/(?P<revision>[^/]+)"),
-    ("refs", "GET", rf"/api/{REPO}/refs"),
     ("branch", "POST", rf"/api/{REPO}/branch/(?P<revision>[^/]+)"),
     ("batch", "POST", rf"/{FILE}\.git/info/lfs/objects/batch"),
     ("upload", "PUT", r"/lfs/(?P<path>[0-9a-f]{64})"),
@@ -217,21 +215,6 @@ class Routes:
         oid = found.add_commit(ref, parent, header["summary"], self._writer().name, changes)
         url = f"{self._page(kind[:-1], repo)}/commit/{oid}"
         return 200, {"success": True, "commitOid": oid, "commitUrl": url, "pullRequestUrl": request}, {}
-
-    def _history(self, kind: str, repo: str, revision: str) -> tuple:
-        commits = self._repo(kind[:-1], repo).history(revision)
-        rows = []
-        for made in commits:
-            about = {"id": made["oid"], "title": made["title"], "message": "", "date": made["date"]}
-            rows.append({**about, "authors": [{"user": made["author"]}]})
-        return 200, rows, {}
-
-    def _refs(self, kind: str, repo: str) -> tuple:
-        refs = self._repo(kind[:-1], repo).refs
-        rows = [{"name": n.split("/", 2)[-1], "ref": n, "targetCommit": oid} for n, oid in refs.items()]
-        places = {"branches": "refs/heads/", "tags": "refs/tags/", "pullRequests": "refs/pr/"}
-        found = {name: [r for r in rows if r["ref"].startswith(start)] for name, start in places.items()}
-        return 200, {"converts": [], **found}, {}
 
     def _branch(self, kind: str, repo: str, revision: str) -> tuple:
         found = self._repo(kind[:-1], repo)

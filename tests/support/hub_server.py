@@ -6,7 +6,7 @@
         hub.repo("ada/copy").files("main")                   # what arrived: path → bytes
 
 It speaks what huggingface_hub 2.4 asks of models, datasets and spaces: whoami, create, delete, info, tree,
-paths-info, preupload, Git LFS (not Xet), commit, pull requests, branches, refs, history, and ranges.
+paths-info, preupload, Git LFS (not Xet), commit, pull requests, branches, and ranges.
 """
 
 import contextlib
@@ -143,6 +143,19 @@ def serve_hub(root: Path, large_from: int | None = None) -> Iterator[Hub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def push_folder(hub: Hub, folder: Path, repo: str = "ada/copy", **settings) -> list:
+    """Reports of a push up to the commit, without the fresh process that pulls it back."""
+    from hf_attn.hub.push import push_checkpoint
+
+    settings = {"token": hub.token, "endpoint": hub.endpoint, "sleep": lambda _: None, **settings}
+    reports = []
+    for report in push_checkpoint(folder, repo, **settings):
+        reports.append(report)
+        if report.stage == "pushed":
+            break
+    return reports
 
 
 class _Server(ThreadingHTTPServer):

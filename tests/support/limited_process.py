@@ -5,10 +5,7 @@ more than its imports did, and each question ten seconds of the processor's time
 machine. A line of JSON tells what became of each: [name, exit code or exception, what was said, seconds].
 """
 
-import contextlib
-import io
 import json
-import resource
 import signal
 import sys
 import time
@@ -18,7 +15,6 @@ import torch
 
 from demos.core.limits import limits_here
 from demos.server import api as endpoints
-from hf_attn import __main__
 from hf_attn.analysis import head_roles  # noqa: F401 - before the limit
 from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.registry import build_model, check_recipe
@@ -28,6 +24,7 @@ from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfi
 from hf_attn.tasks import TASKS, Recipe, build_task
 from hf_attn.training import duel, loop
 from hf_attn.viz import attention_view  # noqa: F401 - before the limit
+from tests.support.commands import limit_memory, type_in
 
 GIGABYTES = 4
 SECONDS = 10
@@ -160,18 +157,6 @@ def largest() -> dict:
     }
 
 
-def type_in(words: list[str]) -> tuple[int, str]:
-    """The exit code and what was said of a command, without a process of its own."""
-    said = io.StringIO()
-    sys.argv = ["hf-attn", *words]
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        try:
-            __main__.main()
-        except SystemExit as error:
-            return int(error.code or 0), said.getvalue()
-    return 0, said.getvalue()
-
-
 def be_late(signum: int, frame: object) -> None:
     """No question may take so long."""
     raise TimeoutError(f"It took more than {SECONDS} seconds of the processor.")
@@ -181,18 +166,11 @@ def answer(question) -> tuple[int | str, str]:
     """What becomes of it."""
     try:
         if isinstance(question, list):
-            return type_in(question)
+            return type_in(*question)
         question()
     except BaseException as error:  # that is what is told
         return type(error).__name__, str(error)
     return 0, ""
-
-
-def take_room() -> None:
-    """Four gigabytes from here on, and no more."""
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + GIGABYTES * 10**9
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def main() -> None:
@@ -200,7 +178,7 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
     questions = {**commands(folder), **calls(), **largest()}
-    take_room()
+    limit_memory(GIGABYTES)
     signal.signal(signal.SIGPROF, be_late)
     for name, question in questions.items():
         started = time.process_time()

@@ -583,6 +583,13 @@ MUTANTS = [
          "separators_are_ends_and_punctuation_and_no_operators"),
         (".nanmean(0)", ".mean(0)", "an_example_without_a_figure_does_not_count_to_its_mean"),
     ),
+    *wrong_lines("hf_attn/interpret/interventions.py", "tests/interpret/test_permuted_layers.py",
+        ("* 1009 + layer", "* 1009", "each_layer_is_permuted_in_an_order_of_its_own"),
+    ),
+    *wrong_lines("hf_attn/models/position_runs.py", "tests/models/test_abacus_positions.py",
+        ("torch.where(columns > 0, super().shift(columns, start), columns)", "super().shift(columns, start)",
+         "digits_alone_are_moved_on_in_training"),
+    ),
     # Interventions: remove, uniform, permute, the first query
     *wrong_lines("hf_attn/interpret/interventions.py", "tests/interpret/test_interventions.py",
         ("allowed / allowed.sum(-1, keepdim=True).clamp(min=1)", "allowed / allowed.shape[-1]",

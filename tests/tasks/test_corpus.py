@@ -49,18 +49,6 @@ def sources(task, batch):
     return [task.read_source(row) for row in batch.input_ids.tolist()]
 
 
-def test_a_row_that_stands_there_twice_counts_once():
-    assert len(Numbers(50).rows) == 50
-
-
-def test_rows_of_one_group_stand_in_one_split():
-    task = Numbers()
-    splits = {}
-    for row, split in zip(task.rows, task.splits, strict=True):
-        assert splits.setdefault(row.group, split) == split
-    assert set(splits.values()) == set(SPLITS)
-
-
 def test_the_split_is_the_same_everywhere():
     """Written down once; another machine, version or order must find the same."""
     assert stable_hash("attention") % 1000 == 481
@@ -104,22 +92,6 @@ def test_the_held_out_rows_are_as_many_as_there_are_and_their_order_follows_the_
     assert not torch.equal(task.held_out(5, seed=1).input_ids, everything[:5].input_ids)
 
 
-def test_the_same_seed_draws_the_same_batch():
-    draws = [Numbers().sample(torch.Generator().manual_seed(seed), 32).input_ids for seed in (0, 0, 1)]
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-
-
-def test_any_rows_can_be_drawn_and_their_keys_tell_the_split():
-    task = Numbers()
-    drawn, targets, keys = task.draw(torch.Generator().manual_seed(0), 50)
-    splits = task.split_of(keys)
-    batch = task.batch(drawn, targets)
-    held_out = set(sources(task, task.held_out(1000)))
-    for source, split in zip(sources(task, batch), splits.tolist(), strict=True):
-        assert (source in held_out) == (SPLITS[split] == HELD_OUT)
-
-
 def test_the_tokenizer_learns_from_training_rows_only():
     @dataclass(frozen=True)
     class Marked(Numbers):
@@ -147,11 +119,6 @@ def test_sources_and_targets_come_back_as_text():
     assert task.verify("number 3", "Nummer 3").correct is None, "nobody knows"
 
 
-def test_a_text_too_long_for_the_model_is_refused_in_words():
-    with pytest.raises(ValueError, match=r"tokens; this model reads \d+: shorten it"):
-        Numbers().encode("number " * 100)
-
-
 def test_a_checkpoint_s_task_needs_no_data_until_examples_are_asked_for():
     task = Numbers()
     restored = Numbers(is_there=False).restore(task.tokenizer, ())
@@ -160,6 +127,10 @@ def test_a_checkpoint_s_task_needs_no_data_until_examples_are_asked_for():
     assert restored.max_position_embeddings == task.max_position_embeddings
     with pytest.raises(ValueError, match="There is no file"):
         restored.held_out(1)
+    with pytest.raises(ValueError, match=r"tokens; this model reads \d+: shorten it"):
+        task.encode("number " * 100)
+    with pytest.raises(ValueError, match="too few"):
+        Numbers(2).validation(1)
 
 
 def test_what_a_checkpoint_knows_makes_another_task_but_is_no_option():
@@ -173,18 +144,13 @@ def test_what_a_checkpoint_knows_makes_another_task_but_is_no_option():
     assert "known" not in repr(restored)
 
 
-def test_padding_a_tokenizer_that_was_given_away_leaves_the_task_s_alone():
-    task = Numbers()
-    build_tokenizer(task)(["number 1", "number"], padding=True, truncation=True, max_length=2)
-    batch = task.batch_of(["number", "number 1"], ["Nummer", "Nummer 1"])
-    assert batch.attention_mask[0].sum() < batch.attention_mask[1].sum()
-    assert len(task.encode("number 1")) > 2
-
-
 def test_a_restored_tokenizer_forgets_how_it_padded():
     task = Numbers()
     tokenizer = build_tokenizer(task)
     tokenizer(["number 1"], padding="max_length", truncation=True, max_length=2)
+    batch = task.batch_of(["number", "number 1"], ["Nummer", "Nummer 1"])
+    assert batch.attention_mask[0].sum() < batch.attention_mask[1].sum()
+    assert len(task.encode("number 1")) > 2
     restored = task.restore(tokenizer, ())
     for text in ("number", "number 1"):
         assert restored.encode(text) == task.encode(text)
@@ -193,14 +159,11 @@ def test_a_restored_tokenizer_forgets_how_it_padded():
 def test_every_class_has_its_share_in_every_split_and_groups_stay_whole():
     rows = [(name, f"{name} {i // 4}") for name, n in (("a", 400), ("b", 80)) for i in range(n)]
     splits = split_within_targets(rows)
+    assert sorted(split_within_targets([("rare", f"text {i}") for i in range(3)])) == sorted(SPLITS)
     counts = Counter((target, split) for (target, _), split in zip(rows, splits, strict=True))
     assert counts["a", HELD_OUT] == counts["a", VALIDATION] == 40
     assert counts["b", HELD_OUT] == counts["b", VALIDATION] == 8
     assert len({(group, split) for (_, group), split in zip(rows, splits, strict=True)}) == 120
-
-
-def test_a_class_of_three_texts_has_one_in_each_split():
-    assert sorted(split_within_targets([("rare", f"text {i}") for i in range(3)])) == sorted(SPLITS)
 
 
 def test_a_class_of_large_groups_holds_the_smallest_out():
@@ -214,11 +177,6 @@ def test_a_large_group_trains_where_smaller_ones_can_be_held_out():
         groups = [f"large {i}"] * 20 + [f"small {i} {row // 5}" for row in range(100)]
         splits = dict(zip(groups, split_within_targets([("x", group) for group in groups]), strict=True))
         assert splits[f"large {i}"] == TRAINING
-
-
-def test_a_split_without_rows_is_refused_in_words():
-    with pytest.raises(ValueError, match="too few"):
-        Numbers(2).validation(1)
 
 
 def test_sequences_end_to_end_are_found_again():

@@ -10,15 +10,7 @@ from babel.dates import format_date
 
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT, SPLITS
-from hf_attn.tasks.text.dates import (
-    ALPHABET,
-    FIRST_YEAR,
-    LOCALES,
-    build_tables,
-    clean,
-    load_formats,
-    read_date,
-)
+from hf_attn.tasks.text.dates import FIRST_YEAR, LOCALES, build_tables, clean, load_formats, read_date
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 
@@ -65,15 +57,6 @@ def test_numbers_with_the_month_first_are_left_out():
     assert build_task("dates").answer("12/25/2025") is None
 
 
-def test_at_least_twelve_locales_are_trained_on_in_several_formats_each():
-    by_locale = {}
-    for format_ in load_formats("seen"):
-        by_locale.setdefault(format_.locale, set()).add(format_.pattern)
-    assert set(by_locale) == set(LOCALES["seen"])
-    assert len(by_locale) >= 12
-    assert min(map(len, by_locale.values())) >= 3
-
-
 def test_the_unseen_locales_are_never_trained_on():
     assert not set(LOCALES["seen"]) & set(LOCALES["unseen"])
     generator = torch.Generator().manual_seed(0)
@@ -93,36 +76,28 @@ def test_an_unseen_locale_s_held_out_days_are_those_of_the_seen_ones():
     assert not held & {seen.decode(row) for row in draw(seen, 20_000).labels.tolist()}
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("4 March 2025", "Dienstag, 4. März 2025"), ("2025-03-04", "4.3.2025")]
-)
-def test_a_date_in_another_format_is_in_the_same_split(one, other):
+def test_a_date_in_another_format_is_in_the_same_split():
     task = build_task("dates")
-    assert task.answer(one) == task.answer(other) == "2025-03-04"
     _, targets, keys = task.draw(torch.Generator().manual_seed(0), 20_000)
-    split = task.split_of(keys)
     days = {}
-    for target, where in zip(targets.ids.tolist(), split.tolist(), strict=True):
+    for target, where in zip(targets.ids.tolist(), task.split_of(keys).tolist(), strict=True):
         days.setdefault(task.decode(target), set()).add(where)
     assert all(len(splits) == 1 for splits in days.values())
     assert any(splits == {SPLITS.index(HELD_OUT)} for splits in days.values())
 
 
-@pytest.mark.parametrize(
-    ("source", "answer"),
-    [
-        ("Tuesday, March 4, 2025", "2025-03-04"),
-        ("  4   de marzo de\u00a02025 ", "2025-03-04"),
-        ("4 марта 2025\u202fг.", "2025-03-04"),
-        ("2025年3月4日火曜日", "2025-03-04"),
-        ("2025. március 4., kedd", "2025-03-04"),
-        ("04.03.69", "1969-03-04"),
-        ("04.03.68", "2068-03-04"),
-        ("29 February 2024", "2024-02-29"),
-        ("29 February 2025", None),
-        ("the day after", None),
-    ],
-)
+@pytest.mark.parametrize(("source", "answer"), [
+    ("Tuesday, March 4, 2025", "2025-03-04"),
+    ("  4   de marzo de\u00a02025 ", "2025-03-04"),
+    ("4 марта 2025\u202fг.", "2025-03-04"),
+    ("2025年3月4日火曜日", "2025-03-04"),
+    ("2025. március 4., kedd", "2025-03-04"),
+    ("04.03.69", "1969-03-04"),
+    ("04.03.68", "2068-03-04"),
+    ("29 February 2024", "2024-02-29"),
+    ("29 February 2025", None),
+    ("the day after", None),
+])  # fmt: skip
 def test_dates_worked_out_by_hand(source, answer):
     task = build_task("dates")
     assert task.answer(source) == answer
@@ -142,15 +117,9 @@ def test_digits_are_aligned_with_those_that_they_copy_and_months_with_their_name
     source = "Dienstag, 14. März 2025"
     assert [marked(source, place, 1) for place in range(10)] == [*"2025", "", "März", "März", "", *"14"]
     assert not any(marked(source, place, 2) for place in range(10))
-
-
-def test_what_is_not_written_is_read_off_the_number_s_digits():
-    source = "4/3/25"
+    source = "4/3/25"  # what is not written is read off the number's digits
     assert [marked(source, place, 1) for place in range(10)] == ["", "", *"25", "", "", "3", "", "", "4"]
     assert [marked(source, place, 2) for place in range(10)] == ["25", "25", "", "", "", "3", "", "", "4", ""]
-
-
-def test_what_no_format_reads_has_no_alignment():
     assert build_task("dates").alignment("tomorrow", "2025-03-04") is None
 
 
@@ -162,23 +131,15 @@ def test_the_tokenizer_reads_spaces_as_the_task_does():
         assert tokenizer.decode(task.encode(text), skip_special_tokens=True) == clean(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "named", "remedy"),
-    [
-        ("4 März 2025 €", "'€' (character 13)", "Dienstag, 4. März 2025"),
-        ("4 " * 21, "41 characters", "40 at most"),
-        ("  ", "empty", "Dienstag, 4. März 2025"),
-    ],
-)
+@pytest.mark.parametrize(("text", "named", "remedy"), [
+    ("4 März 2025 €", "'€' (character 13)", "Dienstag, 4. März 2025"),
+    ("4 " * 21, "41 characters", "40 at most"),
+    ("  ", "empty", "Dienstag, 4. März 2025"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_words(text, named, remedy):
     with pytest.raises(ValueError, match=re.escape(named)) as refusal:
         build_task("dates").encode(text)
     assert remedy in str(refusal.value)
-
-
-def test_impossible_locales_are_refused_in_words():
-    with pytest.raises(ValueError, match=r"locales='mars'.*'seen' or 'unseen'"):
-        build_task("dates", locales="mars")
 
 
 def test_without_babel_sampling_says_what_to_install_and_reading_still_works(monkeypatch):
@@ -195,7 +156,3 @@ def test_without_babel_sampling_says_what_to_install_and_reading_still_works(mon
         assert task.verify(source, "2025-03-04").correct is None
     finally:
         read_date.cache_clear()
-
-
-def test_the_alphabet_has_no_character_twice():
-    assert len(set(ALPHABET)) == len(ALPHABET)

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.architectures.settings import apply_settings
@@ -82,16 +81,6 @@ def test_whole_documents_are_held_out_and_none_of_them_trains(task):
     }
 
 
-def test_the_standard_library_is_the_text_without_a_path_and_whole_modules_are_held_out():
-    task = build_task("text")
-    modules = {}
-    for row, split in zip(task.rows, task.splits, strict=True):
-        assert modules.setdefault(row.group, split) == split
-    assert len(task.rows) > 5000
-    assert set(modules.values()) == set(SPLITS)
-    assert len(task.worked_example.source) < task.max_source_tokens
-
-
 def test_every_token_of_a_passage_is_in_the_group_of_its_document(task):
     batch = task.held_out(10_000)
     groups = groups_of_tokens(task, batch)
@@ -143,13 +132,6 @@ def test_blank_lines_part_documents_and_without_enough_of_them_lines_do(tmp_path
     assert build_task("text", path=str(path)).rows[0].target == "name0"
 
 
-@pytest.mark.parametrize("kind", ["characters", "bpe", "words"])
-def test_each_kind_of_token_writes_the_text_again(book, kind):
-    task = build_task("text", path=str(book), tokenizer_kind=kind, vocab_size=100)
-    for row in task.rows[:50]:
-        assert task.decode(task.ids(*task.split_target(row.target))) == row.target
-
-
 def test_a_prompt_with_characters_never_met_is_refused_and_the_character_named(task, tmp_path):
     with pytest.raises(ValueError, match=re.escape("'Z' (character 5) is not in the text")):
         task.encode("The Zoo")
@@ -163,18 +145,15 @@ def test_a_prompt_with_characters_never_met_is_refused_and_the_character_named(t
         task.encode("The cat sees the dog.")
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "said"),
-    [
-        (b"one line\n", {}, "1 lines with text; at least 30 are needed"),
-        (b"", {}, "0 lines with text"),
-        (b"%PDF-1.7", {}, "a PDF, not a text; save it as plain text in UTF-8"),
-        ("Müller\n".encode("latin-1") * 50, {}, "line 1: the byte 0xfc is not UTF-8; save it as plain text"),
-        (b"a\n" * 50, {"window": 8}, "window=8 must be a whole number from 16 to 1,024"),
-        (b"a\n" * 50, {"vocab_size": 3}, "vocab_size=3"),
-        (b"a\n" * 50, {"tokenizer_kind": "syllables"}, "choose one of bpe, words, characters"),
-    ],
-)
+@pytest.mark.parametrize(("content", "options", "said"), [
+    (b"one line\n", {}, "1 lines with text; at least 30 are needed"),
+    (b"", {}, "0 lines with text"),
+    (b"%PDF-1.7", {}, "a PDF, not a text; save it as plain text in UTF-8"),
+    ("Müller\n".encode("latin-1") * 50, {}, "line 1: the byte 0xfc is not UTF-8; save it as plain text"),
+    (b"a\n" * 50, {"window": 8}, "window=8 must be a whole number from 16 to 1,024"),
+    (b"a\n" * 50, {"vocab_size": 3}, "vocab_size=3"),
+    (b"a\n" * 50, {"tokenizer_kind": "syllables"}, "choose one of bpe, words, characters"),
+])  # fmt: skip
 def test_what_is_no_text_to_learn_from_is_refused_in_words(tmp_path, content, options, said):
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(ValueError, match=re.escape(said)):
@@ -199,6 +178,7 @@ def bits_of_counts(task, order):
     return bits / tokens
 
 
+@pytest.mark.nightly
 def test_seconds_of_training_beat_the_counts_of_characters_and_of_their_pairs(book):
     task, recipe = apply_settings(
         "text", {"path": str(book), "window": 32, **TINY, "steps": 60, "learning_rate": 0.01}
@@ -235,19 +215,6 @@ def test_the_command_line_trains_measures_and_goes_on_from_a_prompt(book, tmp_pa
     assert "'Z' (character 5)" in errors
     book.unlink()
     assert in_process(capsys, "generate", out, "The ")[0] == 0, "writing needs no text"
-
-
-def test_transformers_alone_goes_on_from_the_saved_checkpoint(task, tmp_path):
-    from hf_attn.checkpoints.save_load import save_checkpoint
-
-    model = build_model(task, apply_settings("text", TINY)[1])
-    save_checkpoint(tmp_path / "out", model, task, {})
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
-    again = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    inputs = tokenizer("The", return_tensors="pt")
-    assert inputs["input_ids"].tolist() == [task.encode("The")]
-    written = again.generate(inputs["input_ids"], max_new_tokens=8)[0, inputs["input_ids"].shape[1] :]
-    assert tuple(written.tolist()) == generate_answer(model, inputs["input_ids"], max_new_tokens=8).ids
 
 
 def test_no_other_architecture_learns_running_text():

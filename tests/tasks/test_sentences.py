@@ -33,6 +33,8 @@ def test_every_passage_has_a_word_that_earlier_ones_decide():
         assert 1 <= len(pairs) <= 3
         met |= {decision.family for decision in decisions}
     assert met == set(FAMILIES)
+    for family in ("she", "he"):  # names of one kind are not told apart by their kind
+        assert sum(len({*words} & {*LISTS[family]}) == 2 for words, _ in passages()) > 100
 
 
 def test_what_decides_a_noun_is_the_noun_itself_and_every_kind_of_answer_occurs():
@@ -47,12 +49,6 @@ def test_what_decides_a_noun_is_the_noun_itself_and_every_kind_of_answer_occurs(
     assert all(len(places) > 1 for places in answers.values()), "the first noun is not always the answer"
 
 
-@pytest.mark.parametrize("family", ["she", "he"])
-def test_names_of_one_kind_are_not_told_apart_by_their_kind(family):
-    alike = [words for words, _ in passages() if len({*words} & {*LISTS[family]}) == 2]
-    assert len(alike) > 100
-
-
 def test_pairs_that_are_held_out_never_meet_in_training():
     """Of keys and cabinet: not as the first two nouns; as later ones they may."""
     labels = TASK.sample(torch.Generator().manual_seed(0), 6000).labels.tolist()
@@ -65,19 +61,16 @@ def test_pairs_that_are_held_out_never_meet_in_training():
         assert not together or one in ("key", "keys"), f"{one} and {other} met"
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("The animal did not cross the street because it was too tired. The tired", "animal"),
-        ("The animal did not cross the street because it was too wide. The wide", "street"),
-        ("Because it was soft, the cat sat on the mat. What was soft? The", "mat"),
-        ("The trophy didn’t fit in the suitcase because it was too big! What was too big? The", "trophy"),
-        ("The platypus did not fit in the suitcase because it was too big. The big", "<new1>"),
-        ("Anna helped Ben because he was ill. Who was ill?", "ben"),
-        ("Anna gave Lisa a book. Lisa thanked", "anna"),
-        ("Zorg and Anna went to the market. Anna gave a ring to", "<new1>"),
-    ],
-)
+@pytest.mark.parametrize(("text", "answer"), [
+    ("The animal did not cross the street because it was too tired. The tired", "animal"),
+    ("The animal did not cross the street because it was too wide. The wide", "street"),
+    ("Because it was soft, the cat sat on the mat. What was soft? The", "mat"),
+    ("The trophy didn’t fit in the suitcase because it was too big! What was too big? The", "trophy"),
+    ("The platypus did not fit in the suitcase because it was too big. The big", "<new1>"),
+    ("Anna helped Ben because he was ill. Who was ill?", "ben"),
+    ("Anna gave Lisa a book. Lisa thanked", "anna"),
+    ("Zorg and Anna went to the market. Anna gave a ring to", "<new1>"),
+])  # fmt: skip
 def test_a_person_s_sentence_is_read_and_what_follows_is_known(text, answer):
     assert TASK.answer(text) == answer
     assert TASK.verify(text, f"{answer} .").correct is True
@@ -106,20 +99,13 @@ def test_the_famous_sentences_are_held_out_and_others_are_not_known():
 
 def test_a_fifth_word_that_is_not_known_is_refused_and_four_are_shown_as_written():
     text = "The Platypus was near the Quokka, the 猫 and the قطة"
-    assert TASK.source_tokens(text) == [
-        "<s>",
-        "the",
-        "platypus",
-        "was",
-        "near",
-        "the",
-        "quokka",
-        "the",
-        "猫",
-        "and",
-        "the",
-        "قطة",
-    ]
+    tokens = "<s> the platypus was near the quokka the 猫 and the قطة"
+    assert TASK.source_tokens(text) == tokens.split()
+    assert TASK.stand_ins("The Platypus saw Anna") == {"<new1>": "platypus", "<new2>": "saw"}
+    assert TASK.stand_ins("the cat") == {}
+    assert TASK.suits("The platypus slept")
+    assert TASK.encode("153+391")
+    assert not TASK.suits("153+391"), "which can be read, but is not meant"
     with pytest.raises(ValueError, match=r"4 others.*“platypus”.*“dodo”.*Leave one out"):
         TASK.encode(f"{text} dodo")
 
@@ -149,14 +135,3 @@ def test_training_passages_are_drawn_from_the_generator_alone():
     assert {TASK.find_split(TASK.decode([i for i in row if i != IGNORED])) for row in first.tolist()} == {
         TRAINING
     }
-
-
-def test_a_sum_can_be_read_but_is_not_meant_for_this_model():
-    assert TASK.encode("153+391")
-    assert not TASK.suits("153+391")
-    assert TASK.suits("The platypus slept")
-
-
-def test_symbols_for_words_that_are_not_known_say_which():
-    assert TASK.stand_ins("The Platypus saw Anna") == {"<new1>": "platypus", "<new2>": "saw"}
-    assert TASK.stand_ins("the cat") == {}

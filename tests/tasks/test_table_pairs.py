@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import json
 import re
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.splits import HELD_OUT, SPLITS
 from tests.support.commands import in_process, rows_of
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -20,9 +19,9 @@ TINY = ["hidden_size=16", "intermediate_size=16", "encoder_layers=1", "decoder_l
 TRAIN_TINY = [part for setting in TINY for part in ("--set", setting)]
 
 
-def write_csv(path, rows, header=("source", "target"), delimiter=","):
+def write_csv(path, rows, header=("source", "target")):
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter=delimiter)
+        writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(rows)
     return str(path)
@@ -33,27 +32,6 @@ def table(tmp_path, monkeypatch):
     """A table in the working folder: a checkpoint names the file without its folder."""
     monkeypatch.chdir(tmp_path)
     return write_csv(tmp_path / "pairs.csv", PAIRS)
-
-
-def sources_of(task, batch):
-    return {task.read_source(row) for row in batch.input_ids.tolist()}
-
-
-@pytest.mark.parametrize("kind", ["characters", "bpe", "words"])
-def test_every_pair_is_drawn_with_its_own_target(table, kind):
-    task = build_task("pairs", path=table, tokenizer_kind=kind)
-    batch = task.sample(torch.Generator().manual_seed(0), 200)
-    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
-        assert (task.read_source(source_ids), task.decode(label_ids)) in PAIRS
-
-
-def test_a_tenth_is_held_out_a_tenth_validates_and_none_of_it_trains(table):
-    task = build_task("pairs", path=table)
-    held_out, validation = sources_of(task, task.held_out(1000)), sources_of(task, task.validation(1000))
-    trained = sources_of(task, task.sample(torch.Generator().manual_seed(0), 5000))
-    assert (len(held_out), len(validation), len(trained)) == (10, 10, 80)
-    assert not held_out & validation
-    assert not (held_out | validation) & trained
 
 
 def test_sources_that_differ_in_capitals_and_spaces_alone_stand_in_one_split(tmp_path):
@@ -77,57 +55,27 @@ def test_the_vocabulary_holds_nothing_that_only_held_out_rows_have(table, tmp_pa
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_what_people_write_comes_back_as_they_wrote_it(tmp_path, kind):
     texts = [
-        "Ärger im  Büro",
-        "naïve café",
-        "CamelCase",
-        "日本語 です",
-        "smile 🙂👍🏽",
-        'say "no", no; yes|no',
-        "a\nb",
-    ]
+        "Ärger im  Büro", "naïve café", "CamelCase", "日本語 です", "smile 🙂👍🏽",
+        'say "no", no; yes|no', "a\nb",
+    ]  # fmt: skip
     rows = [(f"{text} {i}", text) for i in range(12) for text in texts]
     task = build_task("pairs", path=write_csv(tmp_path / "a.csv", rows), tokenizer_kind=kind)
     assert [row[:2] for row in task.rows] == rows
+    batch = task.sample(torch.Generator().manual_seed(0), 50)
+    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        assert (task.read_source(source_ids), task.decode(label_ids)) in rows
     for source, target in rows:
         assert task.decode(task.encode(source)) == source
         assert task.join_target(task.split_target(target)) == target
         assert task.answer(source) == target
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_without_names_the_first_two_columns_are_the_pair(tmp_path, delimiter):
+def test_without_names_the_first_two_columns_are_the_pair(tmp_path):
     rows = [(source, target, "?") for source, target in PAIRS]
-    path = write_csv(tmp_path / "a.tsv", rows, ("from", "to", "note"), delimiter)
+    path = write_csv(tmp_path / "a.tsv", rows, ("from", "to", "note"))
     assert build_task("pairs", path=path).answer("1 and 2") == "one & two"
     assert build_task("pairs", path=path, source="to").answer("one & two") == "1 and 2"
-    assert build_task("pairs", path=path, target="from").answer("one & two") == "1 and 2"
     assert build_task("pairs", path=path, target="note").answer("1 and 2") == "?"
-
-
-def test_columns_named_in_another_order_or_case_are_found_by_their_names(tmp_path):
-    path = write_csv(tmp_path / "a.csv", [(target, source) for source, target in PAIRS], ("Target", "SOURCE"))
-    task = build_task("pairs", path=path)
-    assert task.columns == ("SOURCE", "Target")
-    assert task.answer("1 and 2") == "one & two"
-    assert "column 2 is the source, column 1 is the target; the first line is read" in task.describe_data()
-
-
-def test_a_table_of_numbers_has_no_names_and_loses_no_row(tmp_path):
-    rows = [(str(n), str(n * n)) for n in range(7, 60)]
-    path = write_csv(tmp_path / "a.csv", rows[1:], rows[0])
-    task = build_task("pairs", path=path)
-    assert [row[:2] for row in task.rows] == rows
-    assert task.describe_data() == (
-        "a.csv: 53 rows, column 1 is the source, column 2 is the target; they have no names."
-    )
-    assert build_task("pairs", path=path, source="2").answer("49") == "7"
-
-
-def test_json_lines_are_read_as_a_table_is(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"q": s, "n": 1, "a": t}) + "\n" for s, t in PAIRS), encoding="utf-8")
-    assert build_task("pairs", path=str(path), target="a").answer("1 and 2") == "one & two"
-    assert build_task("pairs", path=str(path)).answer("1 and 2") == "1"
 
 
 def test_of_several_targets_for_one_source_the_first_counts_and_the_others_are_told(tmp_path):
@@ -167,44 +115,23 @@ def test_no_path_makes_a_task_to_show_and_says_what_it_lacks_once_data_are_wante
         task.held_out(10)
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "said"),
-    [
-        (PAIRS[:20], {}, "20 different sources; at least 30 are needed"),
-        ([("same", t) for _, t in PAIRS], {}, "1 different sources"),
-        (PAIRS, {"source": "text"}, "no column 'text': its first line is 'source,target'"),
-        ([*PAIRS, ("", "x")], {}, "empty cell, the first on line 102"),
-        ([*PAIRS, ("a", "b", "c")], {}, "line 102 has 3 cells"),
-        (PAIRS, {"max_length": 8}, "more than max_length=8 tokens, the longest of 14"),
-        ([(f"{s} n{i}", f"{t} m{i}") for i, (s, t) in enumerate(PAIRS)], {"vocab_size": 4}, "vocab_size=4"),
-        (PAIRS, {"tokenizer_kind": "letters"}, "choose one of bpe, words, characters"),
-        (PAIRS, {"max_length": 1000}, "max_length=1000 must be a whole number from 2 to 512"),
-        (PAIRS, {"source": "a", "target": "a"}, "must be two columns"),
-        ([(f"a{i}", f"b{i}") for i in range(40)], {"tokenizer_kind": "words"}, "nothing is met twice"),
-    ],
-)
+@pytest.mark.parametrize(("rows", "options", "said"), [
+    (PAIRS[:20], {}, "20 different sources; at least 30 are needed"),
+    ([("same", t) for _, t in PAIRS], {}, "1 different sources"),
+    (PAIRS, {"source": "text"}, "no column 'text': its first line is 'source,target'"),
+    ([*PAIRS, ("", "x")], {}, "empty cell, the first on line 102"),
+    ([*PAIRS, ("a", "b", "c")], {}, "line 102 has 3 cells"),
+    (PAIRS, {"max_length": 8}, "more than max_length=8 tokens, the longest of 14"),
+    ([(f"{s} n{i}", f"{t} m{i}") for i, (s, t) in enumerate(PAIRS)], {"vocab_size": 4}, "vocab_size=4"),
+    (PAIRS, {"tokenizer_kind": "letters"}, "choose one of bpe, words, characters"),
+    (PAIRS, {"max_length": 1000}, "max_length=1000 must be a whole number from 2 to 512"),
+    (PAIRS, {"source": "a", "target": "a"}, "must be two columns"),
+    ([(f"a{i}", f"b{i}") for i in range(40)], {"tokenizer_kind": "words"}, "nothing is met twice"),
+])  # fmt: skip
 def test_data_from_which_nothing_can_be_learned_are_refused_in_words(tmp_path, rows, options, said):
     path = write_csv(tmp_path / "a.csv", rows)
     with pytest.raises(ValueError, match=re.escape(said)):
         build_task("pairs", path=path, **options).held_out(10)
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "is empty"),
-        (b"only\none\ncolumn\n", "one column only"),
-        ("a,b\nM\u00fcller,x\n".encode("latin-1"), "not UTF-8"),
-        (b"PK\x03\x04rest", "a ZIP archive"),
-        (b'a,b\n"open,x\n', "does a quote"),
-        (b"{not json}\n", "no JSON object on one line"),
-        ("a,b\nx,y\n".encode("utf-16"), "UTF-16"),
-    ],
-)
-def test_files_that_are_no_table_are_refused_in_words(tmp_path, content, said):
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=re.escape(said)):
-        build_task("pairs", path=str(tmp_path / "a.csv")).held_out(10)
 
 
 def test_more_text_than_can_be_learned_from_is_refused_before_anything_is_learned(tmp_path):
@@ -222,11 +149,6 @@ def test_a_source_with_a_character_never_met_is_refused_and_the_character_named(
         task.encode("1 &é")
     assert "0 1 2" in str(refusal.value)
     assert "(space)" in str(refusal.value)
-
-
-def test_a_source_longer_than_the_model_reads_is_refused(table):
-    with pytest.raises(ValueError, match="shorten it"):
-        build_task("pairs", path=table).encode("1 and 2 " * 5)
 
 
 def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table, tmp_path, capsys):
@@ -277,11 +199,3 @@ def test_recurrent_models_and_the_decoder_learn_pairs_too(table):
         batch = task.sample(torch.Generator().manual_seed(0), 4)
         inputs = batch.joined() if name == "decoder" else batch.inputs()
         assert torch.isfinite(model(**inputs).loss)
-
-
-def test_the_split_is_the_same_whatever_the_order_of_the_rows(table, tmp_path):
-    again = build_task("pairs", path=write_csv(tmp_path / "b.csv", PAIRS[::-1]))
-    task = build_task("pairs", path=table)
-    found = [dict(zip((row.source for row in t.rows), t.splits, strict=True)) for t in (task, again)]
-    assert found[0] == found[1]
-    assert list(found[0].values()).count(TRAINING) == 80

@@ -23,22 +23,17 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("task", VARIANTS, ids=str)
-def test_the_tokenizer_gives_the_task_s_own_ids_and_round_trips_the_text(task):
+def test_the_tokenizer_gives_the_task_s_own_ids_and_writes_text_as_people_do_also_once_saved(task, tmp_path):
     tokenizer = build_tokenizer(task)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
+    assert loaded.pad_token == "<pad>"
     batch = task.sample(torch.Generator().manual_seed(0), 200)
-    for ids in batch.input_ids.tolist():
-        text = task.read_source(ids)
-        assert tokenizer(text)["input_ids"] == task.encode(text)
+    for ids, labels in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        text, target = task.read_source(ids), [label for label in labels if label >= 0]
+        assert tokenizer(text)["input_ids"] == loaded(text)["input_ids"] == task.encode(text)
         assert tokenizer.decode(task.encode(text), skip_special_tokens=True) == text
-
-
-@pytest.mark.parametrize("task", VARIANTS, ids=str)
-def test_the_tokenizer_writes_targets_as_people_do(task):
-    tokenizer = build_tokenizer(task)
-    batch = task.sample(torch.Generator().manual_seed(1), 200)
-    for labels in batch.labels.tolist():
-        ids = [label for label in labels if label >= 0]
-        assert tokenizer.decode(ids, skip_special_tokens=True) == task.decode(labels)
+        assert loaded.decode(target, skip_special_tokens=True) == task.decode(labels)
 
 
 @pytest.mark.parametrize("task", VARIANTS, ids=str)
@@ -60,14 +55,3 @@ def test_a_strange_symbol_becomes_unknown_and_nothing_else_changes():
     tokenizer = build_tokenizer(build_task("addition"))
     tokens = tokenizer.convert_ids_to_tokens(tokenizer("7+9x")["input_ids"])
     assert tokens == ["0", "0", "7", "+", "0", "0", "9", "<unk>", "</s>"]
-
-
-def test_saved_and_loaded_by_auto_tokenizer_it_is_the_same(tmp_path):
-    for task in VARIANTS:
-        tokenizer = build_tokenizer(task)
-        tokenizer.save_pretrained(tmp_path)
-        loaded = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
-        text = task.worked_example.source
-        assert loaded(text)["input_ids"] == task.encode(text)
-        assert loaded.decode(task.encode(text), skip_special_tokens=True) == text
-        assert loaded.pad_token == "<pad>"

@@ -52,6 +52,7 @@ def test_the_vocabulary_is_no_larger_than_asked_for():
     assert len(train_tokenizer(TEXTS * 2, "words", 10)) == 10
 
 
+@pytest.mark.nightly
 def test_another_process_learns_the_same_tokenizer():
     code = (
         "from hf_attn.tasks.tokenizers.trained import train_tokenizer\n"

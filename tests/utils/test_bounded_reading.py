@@ -1,9 +1,6 @@
 """A path that somebody gives is a file with an end, or refused at once in a sentence, at every door."""
 
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,13 +15,6 @@ from hf_attn.utils.folder_files import read_bounded
 from tests.support.odd_files import link_to, make_endless, make_pipe, make_socket, refusal
 
 pytestmark = pytest.mark.timeout(300)  # what waits for a pipe's writer fails
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
 
 
 DOORS = {
@@ -68,33 +58,3 @@ def test_a_link_that_a_person_names_is_followed(tmp_path):
     (tmp_path / "table.csv").write_text("a,b\n")
     (tmp_path / "named.csv").symlink_to("table.csv")
     assert read_text(tmp_path / "named.csv") == "a,b\n"
-
-
-ENDLESS = """
-import resource, sys
-from pathlib import Path
-from hf_attn.checkpoints.validate import read_json
-from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.architectures.settings import read_settings
-from hf_attn.tasks.user.read_table import read_text
-pages = int(Path("/proc/self/statm").read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, 2 * (pages * resource.getpagesize() + 4 * 2**30,))
-zero, hole = Path("/dev/zero"), Path(sys.argv[1])
-calls = [(call, path) for call in (read_settings, read_text) for path in (zero, hole)]
-for call, path in (*calls, (read_json, hole), (load_checkpoint, sys.argv[2])):
-    try:
-        call(path)
-    except ValueError as error:
-        print(error)
-"""
-
-
-def test_what_never_ends_takes_no_memory(folder, tmp_path):
-    make_endless(tmp_path / "hole.json")
-    (folder / "README.md").unlink()
-    (folder / "training.json").unlink()
-    (folder / "training.json").symlink_to("/dev/zero")
-    command = [sys.executable, "-W", "ignore", "-c", ENDLESS, str(tmp_path / "hole.json"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=250, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stderr[-500:]
-    assert len(done.stdout.splitlines()) == 6, done.stdout

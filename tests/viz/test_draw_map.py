@@ -21,7 +21,6 @@ from hf_attn.viz.draw_map import (
     choose_head,
     colour_of,
     draw_map,
-    save_maps,
 )
 
 QUERIES, KEYS = ("5", "</s>"), ("1", "+", "<&\"'>")
@@ -44,11 +43,7 @@ def test_the_colours_are_those_of_the_app():
     text = TOKENS_CSS.read_text()
     found = re.findall(r"--hf-att-(\d+): (#[0-9a-f]{6});", text)[:11]
     assert [colour for _, colour in sorted(found, key=lambda pair: int(pair[0]))] == list(ATTENTION_COLOURS)
-
-
-def test_no_attention_is_white_and_full_attention_is_full_ink():
-    assert colour_of(0.0) == "#ffffff"
-    assert colour_of(1.0) == ATTENTION_COLOURS[-1]
+    assert (colour_of(0.0), colour_of(1.0)) == ("#ffffff", ATTENTION_COLOURS[-1])
     assert [colour_of(step / 10) for step in range(1, 11)] == list(ATTENTION_COLOURS[1:])
 
 
@@ -64,12 +59,9 @@ def test_png_is_a_picture_of_the_map_s_shape(tmp_path):
 def test_svg_keeps_its_labels_as_text(tmp_path):
     root = ElementTree.fromstring(draw(tmp_path, ".svg", alignment=KNOWN).read_text())
     texts = {"".join(node.itertext()).strip() for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    first = (tmp_path / "map.svg").read_bytes()
+    assert draw(tmp_path, ".svg", alignment=KNOWN).read_bytes() == first
     assert {"key: is read →", "← query: reads", "</s>", "<&\"'>", ".90", "a <map> of $5"} <= texts
-
-
-def test_svg_of_the_same_map_is_the_same_file(tmp_path):
-    first = draw(tmp_path, ".svg").read_bytes()
-    assert draw(tmp_path, ".svg").read_bytes() == first
 
 
 def value_in(page):
@@ -88,9 +80,6 @@ def test_html_is_the_lens_with_this_one_map_in_one_file(tmp_path):
     packed = np.frombuffer(base64.b64decode(kind["maps"]), "<u2").reshape(kind["shape"])
     assert np.allclose(packed[0, 0] / 65535, WEIGHTS, atol=1e-5)
     assert all(asset in text for asset in ("explore_board", "--hf-att-10"))
-
-
-def test_html_escapes_what_a_person_wrote(tmp_path):
     evil = "</script><img src=x onerror=alert(1)>"
     text = draw_map(torch.ones(1, 1), [evil], [evil], tmp_path / "map.html", title=evil).read_text()
     assert "<img" not in text
@@ -105,19 +94,18 @@ def test_a_sign_without_a_shape_is_spelled_in_a_picture_and_kept_in_an_svg(tmp_p
     assert _spell(f"a{rare}", _find_families()) == "a<U+12000>"
 
 
-def test_csv_holds_the_weights_to_the_last_digit(tmp_path):
-    with draw(tmp_path, ".csv").open(encoding="utf-8-sig", newline="") as file:
-        head, *rows = csv.reader(file)
+def read_csv(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_csv_holds_the_weights_to_the_last_digit_and_no_formula(tmp_path):
+    head, *rows = read_csv(draw(tmp_path, ".csv"))
     assert head[1:] == ["'+" if key == "+" else key for key in KEYS], "no formula"
     assert [row[0] for row in rows] == list(QUERIES)
     assert np.array_equal(np.array([row[1:] for row in rows], dtype=np.float32), WEIGHTS.numpy())
-
-
-def test_no_token_runs_as_a_formula_in_a_spreadsheet(tmp_path):
     tokens = ["=", "+1", "-", "@", "\t", "a=b"]
-    path = draw_map(torch.eye(6), tokens, tokens, tmp_path / "map.csv")
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        head, *rows = csv.reader(file)
+    head, *rows = read_csv(draw_map(torch.eye(6), tokens, tokens, tmp_path / "map.csv"))
     assert head[1:] == [row[0] for row in rows] == ["'=", "'+1", "'-", "'@", "'\t", "a=b"]
 
 
@@ -128,51 +116,33 @@ def test_npz_holds_weights_tokens_and_alignment_without_pickles(tmp_path):
     assert arrays["alignment"].tolist() == KNOWN
 
 
-def test_all_maps_of_a_model_fit_into_one_npz(tmp_path, maps):
-    arrays = np.load(save_maps(maps, tmp_path / "all.npz"), allow_pickle=False)
-    assert np.array_equal(arrays["cross"], maps.cross.numpy())
-    assert arrays["cross"].shape == (2, 2, len(arrays["target_tokens"]), len(arrays["source_tokens"]))
-
-
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_one_head_comes_with_its_own_tokens(maps, kind):
-    weights, queries, keys = choose_head(maps, kind, 0, 1)
-    assert torch.equal(weights, getattr(maps, kind)[0, 1])
-    assert weights.shape == (len(queries), len(keys))
-
-
-@pytest.mark.parametrize(
-    ("kind", "layer", "head", "message"),
-    [
-        ("cross", 2, 0, "layers 0 to 1"),
-        ("cross", 0, 2, "heads 0 to 1"),
-        ("cross", -1, 0, "layer=-1"),
-        ("self", 0, 0, "encoder, decoder, cross"),
-    ],
-)
-def test_a_head_that_is_not_there_is_refused(maps, kind, layer, head, message):
-    with pytest.raises(ValueError, match=message):
-        choose_head(maps, kind, layer, head)
-
-
-def test_an_unknown_format_is_told_which_there_are(tmp_path):
-    with pytest.raises(ValueError, match=r"\.gif.*\.png, \.svg, \.html, \.npz, \.csv"):
-        draw(tmp_path, ".gif")
+def test_one_head_comes_with_its_own_tokens_and_one_that_is_not_there_is_refused(maps):
+    for kind in ("encoder", "decoder", "cross"):
+        weights, queries, keys = choose_head(maps, kind, 0, 1)
+        assert torch.equal(weights, getattr(maps, kind)[0, 1])
+        assert weights.shape == (len(queries), len(keys))
+    for chosen, message in (
+        (("cross", 2, 0), "layers 0 to 1"),
+        (("cross", 0, 2), "heads 0 to 1"),
+        (("cross", -1, 0), "layer=-1"),
+        (("self", 0, 0), "encoder, decoder, cross"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            choose_head(maps, *chosen)
 
 
 def test_labels_must_fit_the_weights(tmp_path):
     with pytest.raises(ValueError, match=r"\[2, 3\]"):
         draw_map(WEIGHTS, KEYS, KEYS, tmp_path / "map.png")
+    with pytest.raises(ValueError, match=r"\.gif.*\.png, \.svg, \.html, \.npz, \.csv"):
+        draw(tmp_path, ".gif")
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
-def test_an_alignment_of_another_shape_is_left_out(tmp_path, suffix):
-    assert draw(tmp_path, suffix, alignment=[[1]]).stat().st_size > 0
-
-
-@pytest.mark.parametrize("suffix", WRITERS)
-def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, suffix, monkeypatch):
-    path = draw(tmp_path, suffix)
+def test_an_alignment_of_another_shape_is_left_out_and_a_full_disk_leaves_the_old_file_and_no_half_one(
+    tmp_path, suffix, monkeypatch
+):
+    path = draw(tmp_path, suffix, alignment=[[1]])
     before = path.read_bytes()
 
     def full(self, content):
