@@ -44,14 +44,6 @@ RUN = "run.json"  # in the folder of a run that is not finished
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 INDEX = f"{WEIGHTS}.index.json"  # where weights are in several files
 CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
-# names that files of CODE had, in folders and repositories
-RETIRED = frozenset(
-    f"{name}.py"
-    for name in (
-        *("checking", "placing", "alignment", "efficient", "efficient_random"),
-        *("position_added", "position_context", "position_scores"),
-    )
-)
 OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
 PICTURES = (".png", ".svg")
 # endings of files that transformers reads, of any model
@@ -104,11 +96,7 @@ def is_checkpoint_file(name: str) -> bool:
 
 
 # a folder that may be replaced by another checkpoint
-CHECKPOINT = FolderKind(
-    "checkpoint of hf_attn",
-    (*NEEDED_FILES, TRAINING),
-    lambda name: is_checkpoint_file(name) or name in RETIRED,
-)
+CHECKPOINT = FolderKind("checkpoint of hf_attn", (*NEEDED_FILES, TRAINING), is_checkpoint_file)
 
 
 def list_model_files(directory: str | Path) -> dict[str, Path]:

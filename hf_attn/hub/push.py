@@ -15,7 +15,6 @@ from hf_attn.checkpoints.validate import (
     GENERATION,
     LARGEST_JSON,
     PICKLES,
-    RETIRED,
     TRAINING,
     is_checkpoint_file,
     list_model_files,
@@ -40,7 +39,7 @@ from hf_attn.utils.text import quote
 from hf_attn.viz.example_map import MAP
 
 # files that some checkpoints have and others do not: a push removes the ones of an older checkpoint
-MADE = CODE | RETIRED | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
+MADE = CODE | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def test_only_what_changed_is_sent_and_nothing_where_nothing_did(hub, folder):
 def test_what_an_old_checkpoint_left_is_removed_and_what_is_not_a_checkpoint_s_stays(hub, folder):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     api.create_repo(REPO, private=True)
-    for name in ("alignment.py", "pytorch_model.bin", "notes.md", "LICENSE", "banner.png"):
+    for name in ("modeling_recurrent.py", "pytorch_model.bin", "notes.md", "LICENSE", "banner.png"):
         api.upload_file(path_or_fileobj=b"old", path_in_repo=name, repo_id=REPO)
     push(hub, folder)
     assert set(hub.repo(REPO).files()) == {*bytes_of(folder), "notes.md", "LICENSE", "banner.png"}

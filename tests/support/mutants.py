@@ -776,7 +776,7 @@ MUTANTS = [
          "what_another_pushed_meanwhile_is_not_overwritten"),
     ),
     *wrong_lines("hf_attn/hub/push.py", "tests/hub/test_push.py",
-        ("MADE = CODE | RETIRED |", "MADE = CODE |",
+        ("MADE = CODE | {*PICKLES", "MADE = {*PICKLES",
          "what_an_old_checkpoint_left_is_removed_and_what_is_not_a_checkpoint_s_stays"),
         ("compare_answers(checkpoint, api, repo.id, changes.commit)",
          'compare_answers(checkpoint, api, repo.id, "main")',
