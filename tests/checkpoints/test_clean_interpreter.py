@@ -9,8 +9,7 @@ from hf_attn.architectures.families import FAMILIES
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
-from tests.support.checks import assert_close, random_ids
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import assert_close, build_decoder, random_ids
 from tests.support.interpreters import load_without_hf_attn, run_python, run_without_hf_attn
 from tests.support.recurrent_models import build_recurrent
 
