@@ -146,26 +146,6 @@ def test_temperature_is_the_formula_and_survives_its_extremes(generator):
     assert_close(temper(logits, 1e30), torch.full((9,), 1 / 9))
 
 
-def test_top_k_keeps_the_k_likeliest_in_their_proportions(generator):
-    p = torch.randn(9, generator=generator).softmax(-1)
-    for k in (1, 4, 9, 50):
-        cut = cut_top_k(p, k)
-        kept = set(p.topk(min(k, 9)).indices.tolist())
-        assert {index for index in range(9) if cut[index] > 0} == kept
-        assert_close(cut[list(kept)], p[list(kept)] / p[list(kept)].sum())
-
-
-def test_nucleus_keeps_the_fewest_likeliest_that_hold_top_p(generator):
-    p = torch.randn(9, generator=generator).softmax(-1)
-    for top_p in (0.1, 0.5, 0.9, 1.0):
-        cut = cut_nucleus(p, top_p)
-        kept = p[cut > 0]
-        assert float(kept.sum()) >= top_p - 1e-6
-        assert float(kept.sum() - kept.min()) < top_p
-        assert kept.min() >= p[cut == 0].max() if (cut == 0).any() else len(kept) == 9
-        assert_close(cut[cut > 0], kept / kept.sum())
-
-
 @pytest.mark.parametrize(
     ("cut", "values", "processor"),
     [
@@ -179,11 +159,6 @@ def test_a_cut_leaves_what_the_processor_of_transformers_leaves(cut, values, pro
         logits = torch.randn(23, generator=generator) * 3
         expected = processor(value)(None, logits.unsqueeze(0))[0].softmax(-1)
         assert_close(cut(logits.softmax(-1), value), expected)
-
-
-def test_min_p_keeps_what_is_likely_enough_beside_the_likeliest():
-    kept = cut_min_p(torch.tensor([0.1, 0.5, 0.15, 0.25]), 0.3)
-    assert_close(kept, torch.tensor([0, 0.5, 0.15, 0.25]) / 0.9)
 
 
 def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():

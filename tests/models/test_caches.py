@@ -14,6 +14,7 @@ from tests.support.checks import (
     read,
 )
 from tests.support.subjects import (
+    CAUSAL,
     Subject,
     each_kind,
     recurrent,
@@ -33,7 +34,7 @@ NO_CACHE, STATIC = {"use_cache": False}, {"cache_implementation": "static"}
     "subject",
     [
         *with_positions(*STACKS, both_kernels=True),
-        *with_attention(*STACKS, kernels=KERNELS),
+        *with_attention(*STACKS, kernels=KERNELS, gate=CAUSAL),
         *recurrent(),
         *each_kind("encoder-decoder", **DEEP),
         *each_kind("decoder", num_hidden_layers=3, norm_position="post"),
@@ -70,7 +71,7 @@ def caches_of(model) -> list[dict]:
     return [NO_CACHE] if model._is_stateful else [NO_CACHE, STATIC]
 
 
-written = [*with_positions(*STACKS), *with_attention(*STACKS), *recurrent()]
+written = [*with_positions(*STACKS), *with_attention(*STACKS, gate=CAUSAL), *recurrent()]
 
 
 @pytest.mark.parametrize("subject", written)

@@ -36,7 +36,7 @@ def learn(model) -> dict[str, torch.Tensor]:
     "subject",
     [
         *with_positions(*STACKS),
-        *with_attention(*STACKS),
+        *with_attention(*STACKS, gate=("linformer", "local")),
         *classifiers(),
         *recurrent(),
         *each_kind(*STACKS, tie_word_embeddings=True),

@@ -7,6 +7,7 @@ from tests.support.checks import KERNELS, answers, gradients, pad, random_ids, r
 from tests.support.matrix import rows
 from tests.support.recurrent_models import CELLS
 from tests.support.subjects import (
+    CAUSAL,
     classifiers,
     each_kind,
     recurrent,
@@ -35,7 +36,7 @@ def inputs_for(model) -> tuple[dict[str, torch.Tensor], torch.Tensor | slice]:
     "subject",
     [
         *with_positions("decoder", both_kernels=True),
-        *with_attention("encoder-decoder", "decoder", kernels=KERNELS),
+        *with_attention("encoder-decoder", "decoder", kernels=KERNELS, gate=CAUSAL),
         *each_kind(),
         *classifiers(),
         *recurrent(),
@@ -80,7 +81,7 @@ def casts_lstm() -> bool:
         *with_positions(
             "decoder", "encoder-decoder", both_kernels=True, gate=("rotary", "both_ends", "recurrent")
         ),
-        *with_attention("encoder-decoder", "decoder"),
+        *with_attention("encoder-decoder", "decoder", gate=CAUSAL),
         *classifiers(),
         *recurrent(CELLS, CELLS[-3:]),
     ],
@@ -102,7 +103,7 @@ def test_mixed_precision_learns(subject):
     assert all(gradient.isfinite().all() for gradient in gradients(model).values())
 
 
-@pytest.mark.parametrize("subject", with_attention("encoder-decoder", "decoder"))
+@pytest.mark.parametrize("subject", with_attention("encoder-decoder", "decoder", gate=CAUSAL))
 @every_half
 def test_efficient_attention_learns_in_half_precision(subject, dtype):
     model = subject.build().to(dtype)

@@ -60,7 +60,7 @@ def small(task, **settings):
     return dataclasses.replace(task.recipe, model=model | settings, batch_size=4)
 
 
-@pytest.mark.parametrize("name", rows([*TASKS, "text, learned"], ("copy", "phrases", "text, learned")))
+@pytest.mark.parametrize("name", rows([*TASKS, "text, learned"], ("copy", "phrases", "sentences")))
 def test_a_recorded_step_learns_what_the_ordinary_one_does(name, tmp_path, graphs):
     name, *position_type = name.split(", ")
     settings = {"position_type": "learned"} if position_type else {}
