@@ -26,9 +26,8 @@ from hf_attn.tasks.batch import IGNORED, PAD, Batch
 from hf_attn.tasks.splits import fold_text
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.training.loop import train
-from tests.support.checks import build_classifier, build_seq2seq, random_ids
+from tests.support.checks import build_classifier, build_decoder, build_seq2seq, random_ids
 from tests.support.commands import in_process, rows_of
-from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
 from tests.support.tables import write_grouped_table, write_table
 from tests.tasks.test_language import STORIES

@@ -29,8 +29,7 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.tasks import build_task
-from tests.support.checks import build_classifier, build_seq2seq, random_ids
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import build_classifier, build_decoder, build_seq2seq, random_ids
 from tests.support.recurrent_models import build_recurrent
 
 CARDS = Path(__file__).parents[2] / "model_cards"

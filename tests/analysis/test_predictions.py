@@ -8,8 +8,7 @@ from hf_attn.analysis.predictions import find_prediction, predict_tokens
 from hf_attn.analysis.residual_stream import logit_lens
 from hf_attn.generation.decoders import find_start
 from hf_attn.interpret.interventions import Intervention, intervening
-from tests.support.checks import build_classifier, build_seq2seq
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import build_classifier, build_decoder, build_seq2seq
 from tests.support.native_models import NATIVE, build_native, build_vit
 
 IDS = torch.tensor([[8, 12, 9, 10, 12, 11]])

@@ -5,8 +5,7 @@ import torch
 
 from hf_attn.analysis.residual_stream import find_layers, logit_lens, patch_activations
 from tests.analysis.test_predictions import CLOSE, IDS, TARGET, build, logits_of
-from tests.support.checks import build_classifier, build_seq2seq
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import build_classifier, build_decoder, build_seq2seq
 from tests.support.native_models import NATIVE, build_native
 from tests.support.recurrent_models import build_recurrent
 

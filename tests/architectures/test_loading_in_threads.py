@@ -25,7 +25,7 @@ from tests.support.native_models import build_native
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = ROOT / "model_cards" / "attn-copy"
-LOADS = 20  # of each thread
+LOADS = 10  # of each thread
 SWAPPED = (torch.nn.init.normal_, torch.nn.init.uniform_, torch.linspace, PreTrainedModel.tie_weights)
 
 
@@ -63,7 +63,7 @@ def together(*jobs):
         sys.setswitchinterval(often)
 
 
-def test_four_threads_that_load_twenty_models_each_leave_transformers_as_it_was(folders, whole):
+def test_four_threads_that_load_ten_models_each_leave_transformers_as_it_was(folders, whole):
     def load(place, opener):
         def job():
             for _ in range(LOADS):

@@ -32,9 +32,10 @@ from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
 from hf_attn.models.configuration_recurrent import RecurrentConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
-from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, Recipe, build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, options_of
+from tests.support.matrix import rows
+from tests.support.position_checks import ALL, GATE
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [AttnSeq2SeqConfig, AttnDecoderConfig, AttnEncoderConfig, RecurrentConfig, RecurrentEncoderConfig]
@@ -219,7 +220,7 @@ def test_what_a_tall_model_would_hold_is_what_it_holds(kind, name, monkeypatch):
     assert count_planned_weights(type(model), model.config) == count_weights(model)
 
 
-@pytest.mark.parametrize("position_type", POSITION_TYPES)
+@pytest.mark.parametrize("position_type", rows(ALL, GATE))
 def test_positions_are_counted_with_the_layers_that_have_them(position_type, monkeypatch):
     monkeypatch.setattr(memory, "FEW_LAYERS", 1)
     config = AttnSeq2SeqConfig(vocab_size=9, hidden_size=16, encoder_layers=4, decoder_layers=3)
@@ -276,10 +277,10 @@ def test_the_estimate_of_a_step_is_near_what_it_takes():
         check=True,
         timeout=600,
     )
-    rows = [json.loads(line) for line in told.stdout.splitlines()]
-    name, taken, estimate = rows[0]  # what comes second finds some of its memory there
+    found = [json.loads(line) for line in told.stdout.splitlines()]
+    name, taken, estimate = found[0]  # what comes second finds some of its memory there
     assert 0.8 * taken < estimate < 4 * taken, (name, taken, estimate)
-    name, taken, estimate = rows[1]
+    name, taken, estimate = found[1]
     assert 0.8 * taken < estimate < 8 * taken, (name, taken, estimate)
 
 

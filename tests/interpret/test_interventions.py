@@ -20,13 +20,13 @@ from tests.support.checks import (
     assert_close,
     assert_different,
     build_classifier,
+    build_decoder,
     build_encoder,
     build_seq2seq,
     pad,
     random_ids,
     random_rows,
 )
-from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
 
 KINDS = ("encoder", "decoder", "cross")

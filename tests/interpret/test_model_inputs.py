@@ -13,12 +13,12 @@ from hf_attn.viz.attention_view import show_attention
 from tests.support.checks import (
     assert_close,
     build_classifier,
+    build_decoder,
     build_encoder,
     build_seq2seq,
     pad,
     random_rows,
 )
-from tests.support.decoder_checks import build_decoder
 from tests.support.native_models import NATIVE, build_native, build_vit
 from tests.support.recurrent_models import build_recurrent
 

@@ -19,8 +19,15 @@ from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, flat
 from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value, set_beside
 from hf_attn.textbooks.notebook import printed_numbers
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
-from tests.support.checks import assert_close, build_classifier, build_seq2seq, pad, random_ids, random_rows
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import (
+    assert_close,
+    build_classifier,
+    build_decoder,
+    build_seq2seq,
+    pad,
+    random_ids,
+    random_rows,
+)
 from tests.support.recurrent_models import build_recurrent
 
 WORDS = draw.lists(

@@ -10,8 +10,7 @@ from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.interpret.plain_attention import eager_attention
-from tests.support.checks import assert_close, build_seq2seq, pad, random_ids, random_rows
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import assert_close, build_decoder, build_seq2seq, pad, random_ids, random_rows
 from tests.support.position_checks import build_positions
 
 PATIENCE = 600  # seconds; the machine may be busy

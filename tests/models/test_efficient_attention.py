@@ -16,27 +16,16 @@ from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION, EfficientAttention, mark_sequences
 from hf_attn.models.performer_reformer import RandomAttention, positive_features
 from tests.support.checks import SIZES, assert_close, assert_different
+from tests.support.subjects import CAUSAL, EFFICIENT
 
-KINDS = tuple(EFFICIENT_ATTENTION)
-CAUSAL = tuple(name for name, kind in EFFICIENT_ATTENTION.items() if not kind.not_causal)
 EVERY = [
-    (kind, is_causal) for kind in KINDS for is_causal in (False, True) if kind in CAUSAL or not is_causal
+    (kind, is_causal) for kind in EFFICIENT for is_causal in (False, True) if kind in CAUSAL or not is_causal
 ]
-SMALL = {
-    "attention_window": 2,
-    "linformer_size": 5,
-    "performer_features": 12,
-    "reformer_buckets": 4,
-    "reformer_rounds": 3,
-    "reformer_chunk": 3,
-}
 
 
 def build(kind: str, is_causal: bool = False, seed: int = 0, **fields) -> EfficientAttention:
     """A layer's self-attention, 2 heads of 8, with its random parts drawn."""
-    config = AttnEncoderConfig(
-        **{**SIZES, **SMALL, "max_position_embeddings": 300, **fields}, attention_type=kind
-    )
+    config = AttnEncoderConfig(**{**SIZES, "max_position_embeddings": 300, **fields}, attention_type=kind)
     attention = EFFICIENT_ATTENTION[kind](config, 0, is_causal)
     with torch.random.fork_rng():
         torch.manual_seed(seed)

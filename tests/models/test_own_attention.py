@@ -24,14 +24,11 @@ from tests.support.checks import (
     SIDES,
     assert_close,
     check_cached_equals_uncached,
-    check_encoder_rows_stand_alone,
-    check_seq2seq_rows_stand_alone,
+    check_rows_stand_alone,
     random_ids,
 )
 from tests.support.commands import in_process, rows_of, run_page, start
-from tests.support.decoder_checks import check_cached_equals_uncached as check_cached_decoder
-from tests.support.decoder_checks import check_rows_stand_alone
-from tests.support.families import FAMILIES
+from tests.support.subjects import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "your_own_attention.md").read_text(encoding="utf-8")
@@ -172,12 +169,11 @@ def test_softmax_in_a_file_is_what_ours_is_also_padded_and_cached(here, family):
     assert_close(own(**given).logits, ours(**given).logits)
     if family == "classifier":
         for side in SIDES:
-            check_encoder_rows_stand_alone(own.encoder, side)
+            check_rows_stand_alone(own, side)
         return
-    is_decoder = family == "decoder"
-    (check_cached_decoder if is_decoder else check_cached_equals_uncached)(own)
+    check_cached_equals_uncached(own)
     for side in SIDES:
-        check_rows_stand_alone(own, side) if is_decoder else check_seq2seq_rows_stand_alone(own, "left", side)
+        check_rows_stand_alone(own, side, side)
     assert not can_serve(own)
     written = [model.generate(ids, max_new_tokens=5, do_sample=False) for model in (own, ours)]
     assert torch.equal(*written)
@@ -273,7 +269,7 @@ def test_other_positions_work_as_with_ours(here, position_type):
     own, ours = build_twins("decoder", position_type=position_type)
     ids = random_ids(2, 6)
     assert_close(own(ids).logits, ours(ids).logits)
-    check_cached_decoder(own)
+    check_cached_equals_uncached(own)
 
 
 def test_a_kernel_that_would_not_ask_the_file_is_refused(here):

@@ -14,14 +14,17 @@ from tests.support.checks import (
     assert_close,
     assert_different,
     build_classifier,
+    build_decoder,
     build_encoder,
     build_seq2seq,
     pad,
     random_ids,
     random_rows,
 )
-from tests.support.decoder_checks import build_decoder
+from tests.support.matrix import rows
 from tests.support.position_checks import ALL
+
+ENDING = [name for name in ALL if not POSITION_TYPES[name].extrapolates]
 
 
 def test_positions_count_the_tokens_and_skip_padding_on_either_side():
@@ -65,15 +68,6 @@ def test_sinusoids_equal_the_formula_computed_by_hand(width):
             assert table[place, index].item() == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_index_i_counts_pairs_from_0_to_half_the_width_less_1():
-    """Not numbers from 0 to D − 1: a sine and a cosine share one frequency."""
-    table, frequencies = build_sinusoids(30, 16), build_inverse_frequencies(16, 10000)
-    assert len(frequencies) == 8
-    places = torch.arange(30).unsqueeze(1)
-    assert_close(table[:, 0::2], (places * frequencies).sin())
-    assert_close(table[:, 1::2], (places * frequencies).cos())
-
-
 def test_a_period_is_2_pi_times_what_the_document_prints():
     """It prints 1, 100 and 9646.62 at i = 0, 128 and 255 of D = 512: these are 10000^(2i/D)."""
     frequencies = build_inverse_frequencies(512, 10000.0).double()
@@ -102,23 +96,6 @@ def test_sinusoids_at_the_same_distance_have_the_same_product():
         assert (table[102] @ table[107]).item() == pytest.approx(product, abs=2e-3)
 
 
-def test_a_rotated_score_depends_on_the_distance_only(generator):
-    positions = POSITION_TYPES["rotary"](build_encoder().config)
-    query, key = torch.randn(1, 1, 1, 8, generator=generator), torch.randn(1, 1, 1, 8, generator=generator)
-
-    def score(m, n):
-        turned = [
-            rotate(states, *positions.rotation(torch.tensor([[place]])))
-            for states, place in ((query, m), (key, n))
-        ]
-        return (turned[0] * turned[1]).sum()
-
-    for distance in (0, 1, 5):
-        assert_close(score(distance, 0), score(distance + 11, 11))
-    assert_different(score(1, 0), score(2, 0))
-    assert_different(score(1, 0), score(0, 1))
-
-
 def test_a_pair_is_turned_from_its_first_number_to_its_second():
     states = torch.zeros(1, 1, 5, 8)
     states[..., 0] = 1  # of the pair (0, 4), whose frequency is 1
@@ -142,7 +119,7 @@ def test_rotary_frequencies_are_exact_in_a_model_of_half_precision():
     assert_close(halved, exact)
 
 
-@pytest.mark.parametrize("position_type", [t for t in ALL if not POSITION_TYPES[t].extrapolates])
+@pytest.mark.parametrize("position_type", rows(ENDING, ("learned",)))
 def test_a_sequence_longer_than_the_positions_is_refused_with_numbers_and_remedy(position_type):
     sentence = r"25 tokens.*max_position_embeddings=24.*Shorten it"
     model = build_seq2seq(position_type=position_type)

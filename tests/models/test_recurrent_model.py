@@ -1,41 +1,30 @@
-"""The recurrent encoder-decoder: every score and wiring; padding, state, weights, and what it refuses."""
-
-import itertools
+"""The recurrent encoder-decoder is its equations: states, alignment, and what the state carries."""
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from accelerate import disk_offload
 
 from hf_attn.models import score_functions
-from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
-from tests.support.checks import (
-    PAD,
-    SIDES,
-    assert_close,
-    assert_different,
-    check_cached_equals_uncached,
-    check_padding_is_not_read,
-    check_seq2seq_rows_stand_alone,
-    check_the_future_is_hidden,
-    gradients,
-    pad,
-    random_ids,
-    random_rows,
+from tests.support.checks import PAD, assert_close, assert_different, pad, random_ids, random_rows, read
+from tests.support.matrix import rows
+from tests.support.recurrent_models import (
+    CELLS,
+    GATE_MECHANISMS,
+    MECHANISMS,
+    WIRINGS,
+    build_recurrent,
+    name_of,
 )
-from tests.support.recurrent_models import CELLS, WIRINGS, build_recurrent, every_mechanism, name_of
+from tests.support.subjects import recurrent
 
-# What is read
-
-
-@every_mechanism
-def test_a_padded_batch_gives_the_same_logits_as_each_row_alone(settings):
-    model = build_recurrent(**settings)
-    for source_side, target_side in itertools.product(SIDES, SIDES):
-        check_seq2seq_rows_stand_alone(model, source_side, target_side)
+every_cell = pytest.mark.parametrize("settings", rows(CELLS, CELLS[::5], name_of))
+every_wiring = pytest.mark.parametrize(
+    "settings", rows(WIRINGS, [each for each in GATE_MECHANISMS if each in WIRINGS], name_of)
+)
 
 
-@pytest.mark.parametrize("settings", CELLS, ids=name_of)
+@every_cell
 def test_padding_anywhere_moves_no_state_of_the_encoder_in_either_direction(settings):
     encoder = build_recurrent(**settings).get_encoder()
     row, other = random_rows(4, 7)
@@ -47,33 +36,6 @@ def test_padding_anywhere_moves_no_state_of_the_encoder_in_either_direction(sett
     assert_close(together.final_hidden[:1], alone.final_hidden, 1e-6)
     if alone.final_cell is not None:
         assert_close(together.final_cell[:1], alone.final_cell, 1e-6)
-
-
-@every_mechanism
-def test_a_later_target_token_changes_no_earlier_logit(settings):
-    check_the_future_is_hidden(build_recurrent(**settings))
-
-
-@every_mechanism
-def test_what_stands_under_the_sources_padding_changes_nothing(settings):
-    check_padding_is_not_read(build_recurrent(**settings))
-
-
-def test_a_mask_of_ones_gives_exactly_what_no_mask_gives():
-    model, ids, target = build_recurrent(), random_ids(3, 6), random_ids(3, 5)
-    ones = {"attention_mask": torch.ones_like(ids), "decoder_attention_mask": torch.ones_like(target)}
-    masked, plain = model(ids, decoder_input_ids=target, **ones), model(ids, decoder_input_ids=target)
-    assert torch.equal(masked.logits, plain.logits)
-
-
-def test_a_source_of_nothing_but_padding_gives_finite_logits_and_reads_nothing():
-    for settings in WIRINGS:
-        model = build_recurrent(**settings)
-        mask = torch.tensor([[1, 1, 1], [0, 0, 0]])
-        output = model(random_ids(2, 3), attention_mask=mask, labels=random_ids(2, 4), output_attentions=True)
-        assert output.loss.isfinite()
-        if output.cross_attentions is not None:
-            assert (output.cross_attentions[0][1] == 0).all()
 
 
 def test_the_encoders_states_are_torchs_own():
@@ -100,13 +62,13 @@ def test_the_encoders_states_are_torchs_own():
 @torch.no_grad()
 def plain_decoder(model, source, target) -> torch.Tensor:
     """Logits by the equations of RecurrentDecoder, row by row and token by token, with torch's cell."""
-    decoder, rows = model.get_decoder(), []
-    for ids, read in zip(source, target, strict=True):
+    decoder, written = model.get_decoder(), []
+    for ids, tokens in zip(source, target, strict=True):
         encoded = model.get_encoder()(ids[None])
         memory = encoded.last_hidden_state  # [1, S, M]
         layers = [*zip(encoded.final_hidden.unbind(1), encoded.final_cell.unbind(1), strict=True)]
         logits = []
-        for token in read:
+        for token in tokens:
             inputs = decoder.embed_tokens(token[None])
             if model.config.input_feeding:
                 context = context_of(decoder, layers[-1][0], memory)
@@ -117,8 +79,8 @@ def plain_decoder(model, source, target) -> torch.Tensor:
             if not model.config.input_feeding:
                 context = context_of(decoder, inputs, memory)
             logits.append(model.lm_head(torch.tanh(decoder.readout(torch.cat((inputs, context), dim=-1)))))
-        rows.append(torch.cat(logits))
-    return torch.stack(rows)
+        written.append(torch.cat(logits))
+    return torch.stack(written)
 
 
 def context_of(decoder, state, memory) -> torch.Tensor:
@@ -137,7 +99,7 @@ def test_the_decoder_is_its_equations(feeding, num_layers):
     assert_close(logits, plain_decoder(model, source, target))
 
 
-@pytest.mark.parametrize("settings", WIRINGS, ids=name_of)
+@every_wiring
 def test_rows_of_the_alignment_sum_to_1_and_padding_gets_0(settings):
     model = build_recurrent(**settings)
     ids, mask = pad(random_rows(7, 3, 5), "left")
@@ -170,15 +132,6 @@ def test_without_attention_only_the_final_state_tells_of_the_source():
 # Through the state
 
 
-@every_mechanism
-def test_step_by_step_through_the_state_equals_one_pass(settings):
-    model = build_recurrent(**settings)
-    check_cached_equals_uncached(model)
-    check_cached_equals_uncached(model, chunks=(3, 1, 2))
-    for side in SIDES:
-        check_cached_equals_uncached(model, target_side=side)
-
-
 def test_a_state_is_not_changed_by_the_step_that_reads_it():
     model = build_recurrent()
     encoded, token = model.get_encoder()(random_ids(2, 6)), random_ids(2, 1)
@@ -200,28 +153,23 @@ def test_reordering_a_state_lets_each_row_go_on_from_another():
     assert state.get_seq_length() == 4
 
 
+@pytest.mark.parametrize("subject", recurrent())
+def test_hidden_states_are_the_embeddings_and_one_a_layer_on_both_sides(subject):
+    model, ids = subject.build(), random_ids(3, 6)
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1], [1] * 6, [0, 0, 0, 0, 0, 1]])
+    given = {"input_ids": ids, "attention_mask": mask, **read(model, random_ids(3, 5, seed=1))}
+    shown, plain = model(**given, output_hidden_states=True), model(**given)
+    assert_close(shown.logits, plain.logits)
+    for states, last in (
+        (shown.encoder_hidden_states, shown.encoder_last_hidden_state),
+        (shown.decoder_hidden_states, model.model(**given).last_hidden_state),
+    ):
+        assert len(states) == model.config.num_layers + 1
+        assert_close(states[-1], last)
+    assert torch.equal(shown.encoder_hidden_states[0], model.get_encoder().embed_tokens(ids))
+
+
 # Weights
-
-
-@every_mechanism
-def test_every_parameter_learns(settings):
-    model = build_recurrent(**settings)
-    model(random_ids(4, 6), labels=random_ids(4, 5)).loss.backward()
-    idle = {name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()}
-    assert not idle
-
-
-def test_evaluation_is_deterministic_and_dropout_acts_in_training_only():
-    model = build_recurrent(dropout=0.5, num_layers=2)
-    inputs = {"input_ids": random_ids(2, 6), "decoder_input_ids": random_ids(2, 5)}
-    assert torch.equal(model(**inputs).logits, model(**inputs).logits)
-    assert_different(model.train()(**inputs).logits, model(**inputs).logits)
-
-
-def test_the_same_seed_gives_the_same_weights():
-    first, same, other = (build_recurrent(seed=seed).state_dict() for seed in (3, 3, 4))
-    assert all(torch.equal(weight, same[name]) for name, weight in first.items())
-    assert_different(other["lm_head.weight"], first["lm_head.weight"])
 
 
 def test_initial_weights_lie_where_the_configuration_says():
@@ -235,88 +183,17 @@ def test_initial_weights_lie_where_the_configuration_says():
     assert float(table[1:].std()) == pytest.approx(0.3, rel=0.1)
 
 
-@every_mechanism
-def test_a_saved_model_loads_with_the_same_logits(settings, tmp_path):
-    model = build_recurrent(**settings)
-    model.save_pretrained(tmp_path)
-    weights = {path.name for path in tmp_path.iterdir() if path.suffix in (".safetensors", ".bin", ".pt")}
-    assert weights == {"model.safetensors"}
-    loaded, report = RecurrentForConditionalGeneration.from_pretrained(tmp_path, output_loading_info=True)
-    assert not any(report.values())
-    assert not any(tensor.is_meta for tensor in (*loaded.parameters(), *loaded.buffers()))
-    inputs = {"input_ids": random_ids(2, 6), "decoder_input_ids": random_ids(2, 5)}
-    assert torch.equal(loaded(**inputs).logits, model(**inputs).logits)
-    bare = RecurrentModel.from_pretrained(tmp_path)
-    assert torch.equal(bare(**inputs).last_hidden_state, model.model(**inputs).last_hidden_state)
-
-
-def test_a_model_built_on_the_meta_device_takes_no_memory_and_loads():
-    model = build_recurrent()
-    with torch.device("meta"):
-        empty = RecurrentForConditionalGeneration(model.config)
-    assert all(weight.is_meta for weight in empty.parameters())
-    loaded = RecurrentForConditionalGeneration.from_pretrained(
-        None, config=model.config, state_dict=model.state_dict()
-    )
-    inputs = {"input_ids": random_ids(2, 6), "decoder_input_ids": random_ids(2, 5)}
-    assert torch.equal(loaded(**inputs).logits, model(**inputs).logits)
-
-
-def test_tied_tables_are_one_tensor_saved_once_and_untied_ones_are_three(tmp_path):
-    tables = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
-    tied, untied = (build_recurrent(tie_word_embeddings=tie) for tie in (True, False))
-    assert len({tied.get_submodule(name).weight.data_ptr() for name in tables}) == 1
-    assert len({untied.get_submodule(name).weight.data_ptr() for name in tables}) == 3
-    tied.save_pretrained(tmp_path)
-    assert sum("embed" in name or "head" in name for name in load_file(tmp_path / "model.safetensors")) == 1
-    loaded = RecurrentForConditionalGeneration.from_pretrained(tmp_path)
-    assert len({loaded.get_submodule(name).weight.data_ptr() for name in tables}) == 1
-    tied(random_ids(2, 4), labels=random_ids(2, 4)).loss.backward()
-    torch.optim.SGD(tied.parameters(), lr=1.0).step()
-    assert torch.equal(tied.lm_head.weight, tied.get_decoder().embed_tokens.weight)
-
-
-@pytest.mark.parametrize("tie", [False, True])
-def test_resized_embeddings_keep_what_the_old_tokens_gave(tie):
-    model = build_recurrent(tie_word_embeddings=tie)
-    inputs = {"input_ids": random_ids(2, 6), "decoder_input_ids": random_ids(2, 5)}
-    before = model(**inputs).logits
-    model.resize_token_embeddings(30)
-    assert_close(model(**inputs).logits[..., :23], before)
-    assert model(torch.full((2, 4), 29), labels=torch.full((2, 3), 28)).loss.isfinite()
-    model.resize_token_embeddings(23)
-    assert_close(model(**inputs).logits, before)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("settings", [*WIRINGS[:4], *CELLS], ids=name_of)
-def test_half_precision_is_finite_and_near(settings, dtype):
-    ids, mask = pad(random_rows(7, 4), "left")
-    inputs = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": random_ids(2, 5)}
-    model = build_recurrent(**settings)
-    exact = model(**inputs).logits
-    logits = model.to(dtype)(**inputs).logits
-    assert logits.dtype == dtype
-    torch.testing.assert_close(logits.float(), exact, atol=0.1, rtol=0.1)
-
-
-def casts_lstm():
-    """Whether torch's own LSTM runs in half precision on this processor."""
-    try:
-        with torch.autocast("cpu", torch.bfloat16):
-            torch.nn.LSTM(4, 4)(torch.zeros(2, 1, 4))
-    except RuntimeError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("settings", CELLS, ids=name_of)
-def test_autocast_learns(settings):
-    model = build_recurrent(**settings).train()
-    if model.config.cell_type == "lstm" and not casts_lstm():
-        pytest.skip("torch's LSTM has no half precision on this processor")
-    ids, mask = pad(random_rows(5, 3), "right")
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = model(ids, attention_mask=mask, labels=random_ids(2, 4)).loss
-    loss.backward()
-    assert all(gradient.isfinite().all() for gradient in gradients(model).values())
+@torch.no_grad()
+@pytest.mark.parametrize("settings", rows([*CELLS, *MECHANISMS[-3:]], CELLS[::5], name_of))
+def test_weights_on_a_disk_give_the_same(settings, tmp_path):
+    model, ids = build_recurrent(**settings), random_ids(3, 6)
+    given = {"input_ids": ids, "decoder_input_ids": random_ids(3, 5, seed=1), "output_hidden_states": True}
+    asked = {"max_new_tokens": 5, "min_new_tokens": 5, "do_sample": False}
+    expected, written = model(**given), model.generate(ids, **asked)
+    disk_offload(model, tmp_path, execution_device=torch.device("cpu"))
+    assert {weight.device.type for weight in model.get_decoder().cells.parameters()} == {"meta"}
+    found = model(**given)
+    assert_close(found.logits, expected.logits)
+    for one, other in zip(found.decoder_hidden_states, expected.decoder_hidden_states, strict=True):
+        assert_close(one, other)
+    assert torch.equal(model.generate(ids, **asked), written)

@@ -10,17 +10,19 @@ from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.cache_utils import QuantizedLayer
 
 from hf_attn import load_checkpoint
-from tests.models.test_efficient_attention import CAUSAL, SMALL
 from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
-from tests.support.position_checks import ALL, build
+from tests.support.matrix import rows
+from tests.support.position_checks import ALL, GATE, build
+from tests.support.recurrent_models import name_of
+from tests.support.subjects import CAUSAL
 
 CARDS = Path(__file__).parents[2] / "model_cards"
 KINDS = [{"position_type": position_type} for position_type in ALL]
-KINDS += [{"attention_type": kind, **SMALL} for kind in CAUSAL]
-KINDS += [{"position_type": told, "attention_type": "local", **SMALL} for told in ("dynamic", "alibi")]
-every_kind = pytest.mark.parametrize(
-    "settings", KINDS, ids=lambda kind: "-".join(value for value in kind.values() if isinstance(value, str))
-)
+KINDS += [{"attention_type": kind} for kind in CAUSAL]
+KINDS += [{"position_type": told, "attention_type": "local"} for told in ("dynamic", "alibi")]
+OFTEN = [each for each in KINDS if each.get("position_type") in GATE or "attention_type" in each]
+every_kind = pytest.mark.parametrize("settings", rows(KINDS, OFTEN, name_of))
+every_compiled = pytest.mark.parametrize("settings", rows(KINDS, [{"position_type": "alibi"}], name_of))
 
 
 def build_kind(family: str, settings: dict):
@@ -152,7 +154,7 @@ def count_graphs(graphs: list):
 
 
 @torch.no_grad()
-@every_kind
+@every_compiled
 def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(settings):
     model, ids, graphs = build_kind("decoder", settings), random_ids(2, 9), []
     assert model._can_compile_fullgraph
@@ -174,7 +176,7 @@ def test_a_compiled_step_through_a_static_cache_is_one_graph_for_all_tokens(sett
 
 
 @torch.no_grad()
-@every_kind
+@every_compiled
 def test_so_is_a_compiled_step_of_an_encoder_decoder(settings):
     model, ids, graphs = build_kind("encoder-decoder", settings), random_ids(2, 9), []
     assert model._can_compile_fullgraph

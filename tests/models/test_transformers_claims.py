@@ -9,12 +9,13 @@ from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
 from hf_attn.models.layers import AttnPreTrainedModel
 from hf_attn.models.positions import POSITION_TYPES
-from tests.models.test_efficient_attention import CAUSAL, SMALL
 from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
-from tests.support.position_checks import ALL, BUILDERS, STRETCHED, build
+from tests.support.matrix import rows
+from tests.support.position_checks import ALL, BUILDERS, GATE, STRETCHED, build
 
 BIASED = [name for name in ALL if POSITION_TYPES[name].biases_scores]
 NEIGHBOURS = [name for name in ALL if POSITION_TYPES[name].reads_neighbours]
+every_position = pytest.mark.parametrize("position_type", rows(ALL, GATE))
 
 
 def attend_without_more(module, query, key, value, attention_mask, scaling=None, **_):
@@ -42,7 +43,7 @@ def somebody_else_s(request):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("position_type", ALL)
+@every_position
 def test_an_attention_of_somebody_else_s_serves_where_it_is_claimed_and_only_there(
     position_type, somebody_else_s
 ):
@@ -62,7 +63,7 @@ def test_an_attention_of_somebody_else_s_serves_where_it_is_claimed_and_only_the
         (assert_close if model._supports_attention_backend else assert_different)(found, expected)
 
 
-@pytest.mark.parametrize("position_type", ALL)
+@every_position
 def test_a_kernel_is_refused_where_it_is_not_claimed(position_type):
     AttentionInterface.register("own_attention", attend_without_more)
     for family in BUILDERS:
@@ -80,20 +81,11 @@ def test_a_kernel_is_refused_where_it_is_not_claimed(position_type):
                 model.set_attn_implementation(kernel)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("name", [*ALL, *CAUSAL])
-def test_logits_may_be_asked_for_by_a_tensor_of_places(name):
-    told, settings = ("learned", {"attention_type": name, **SMALL}) if name in CAUSAL else (name, {})
-    model, ids = build("decoder", told, **settings), random_ids(2, 7)
-    found = model(ids, logits_to_keep=torch.tensor([1, 4])).logits
-    assert_close(found, model(ids).logits[:, [1, 4]])
-
-
 # Rows that hold several sequences
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("position_type", ALL)
+@every_position
 def test_a_packed_row_longer_than_the_positions_gives_what_a_padded_batch_gives(position_type):
     model, rows = build("decoder", position_type), random_rows(20, 7, 24, 1)
     places = torch.cat([torch.arange(len(row)) for row in rows])[None]
@@ -175,7 +167,7 @@ def read(model, ids, mask=None, places=None):
 
 @pytest.mark.parametrize("kind", ["performer", "reformer"])
 def test_what_is_drawn_at_random_is_whole_from_construction_and_drawn_again_the_same(kind, tmp_path):
-    model = build("encoder", "learned", attention_type=kind, **SMALL)
+    model = build("encoder", "learned", attention_type=kind)
     model.save_pretrained(tmp_path)
     halved = type(model).from_pretrained(tmp_path, dtype=torch.float16)
     for layer, half in zip(model.layers, halved.layers, strict=True):

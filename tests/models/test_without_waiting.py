@@ -15,14 +15,13 @@ from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
 from hf_attn.models.position_relative import ALiBiPositions
-from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.text.corpus import CorpusTask
-from tests.support.checks import pad, random_rows
-from tests.support.decoder_checks import build_decoder
-from tests.support.families import EFFICIENT, FAMILIES
-from tests.support.position_checks import kernels_of
-from tests.support.recurrent_models import MECHANISMS, build_recurrent, name_of
+from tests.support.checks import build_decoder, pad, random_rows
+from tests.support.matrix import rows
+from tests.support.position_checks import ALL, GATE, kernels_of
+from tests.support.recurrent_models import GATE_MECHANISMS, MECHANISMS, build_recurrent, name_of
+from tests.support.subjects import EFFICIENT_FAMILIES, FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
@@ -58,18 +57,18 @@ def learn(model, *, is_padded: bool = True, **more) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("position_type", POSITION_TYPES)
+@pytest.mark.parametrize("position_type", rows(ALL, GATE))
 def test_a_model_learns_wherever_its_tokens_stand(family, position_type):
     for kernel in kernels_of(position_type):
         learn(FAMILIES[family](kernel, position_type=position_type, dropout=0.1))
 
 
-@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT)
+@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT_FAMILIES)
 def test_a_model_learns_with_attention_that_forms_no_pairs(family, attention_type):
     learn(FAMILIES[family](attention_type=attention_type))
 
 
-@pytest.mark.parametrize("settings", MECHANISMS, ids=name_of)
+@pytest.mark.parametrize("settings", rows(MECHANISMS, GATE_MECHANISMS, name_of))
 def test_a_recurrent_model_learns_from_rows_of_one_length(settings):
     learn(build_recurrent(**settings), is_padded=False)
 

@@ -6,18 +6,24 @@ Each takes a model, raises AssertionError where the claim is broken, and returns
 import copy
 
 import torch
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
 from transformers.cache_utils import DynamicLayer
 
-from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
 
 PAD, START, END = 0, 1, 2
-POSITIONS = ("none", "learned", "sinusoidal", "rotary")
 KERNELS = ("eager", "sdpa")
 SIDES = ("left", "right")
+EFFICIENT_SIZES = {
+    "attention_window": 2,
+    "linformer_size": 5,
+    "performer_features": 12,
+    "reformer_buckets": 4,
+    "reformer_rounds": 3,
+    "reformer_chunk": 3,
+}
 SIZES = {
     "tie_word_embeddings": False,
     "vocab_size": 23,
@@ -26,31 +32,37 @@ SIZES = {
     "intermediate_size": 24,
     "max_position_embeddings": 24,
     "zero_init_residual": False,  # a block that starts at 0 would hide what is wrong inside it
+    **EFFICIENT_SIZES,
+}
+LABELS = {  # of eight rows, for a classifier
+    "single_label_classification": torch.tensor([0, 2, 1, 2, 0, 1, 1, 2]),
+    "multi_label_classification": torch.tensor([[0, 1, 1], [1, 0, 0]] * 4).float(),
+    "regression": torch.linspace(-1, 1, 8),
 }
 
 
-def build_seq2seq(kernel: str = "sdpa", seed: int = 0, **settings) -> AttnSeq2SeqForConditionalGeneration:
-    """A small encoder-decoder with random weights, in evaluation mode."""
-    config = AttnSeq2SeqConfig(**{**SIZES, **settings}, attn_implementation=kernel)
+def build_small(model_class, kernel: str, seed: int, settings: dict):
+    """A small model with random weights, in evaluation mode."""
+    config = model_class.config_class(**{**SIZES, **settings}, attn_implementation=kernel)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return AttnSeq2SeqForConditionalGeneration(config).eval()
+        return model_class(config).eval()
 
 
 def build_encoder(kernel: str = "sdpa", seed: int = 0, **settings) -> AttnEncoderModel:
-    """A small encoder with random weights, in evaluation mode."""
-    config = AttnEncoderConfig(**{**SIZES, **settings}, attn_implementation=kernel)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return AttnEncoderModel(config).eval()
+    return build_small(AttnEncoderModel, kernel, seed, settings)
 
 
 def build_classifier(kernel: str = "sdpa", seed: int = 0, **settings) -> AttnEncoderForSequenceClassification:
-    """A small classifier with random weights, in evaluation mode."""
-    config = AttnEncoderConfig(**{**SIZES, **settings}, attn_implementation=kernel)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return AttnEncoderForSequenceClassification(config).eval()
+    return build_small(AttnEncoderForSequenceClassification, kernel, seed, settings)
+
+
+def build_seq2seq(kernel: str = "sdpa", seed: int = 0, **settings) -> AttnSeq2SeqForConditionalGeneration:
+    return build_small(AttnSeq2SeqForConditionalGeneration, kernel, seed, settings)
+
+
+def build_decoder(kernel: str = "sdpa", seed: int = 0, **settings) -> AttnDecoderForCausalLM:
+    return build_small(AttnDecoderForCausalLM, kernel, seed, settings)
 
 
 def random_ids(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -107,6 +119,30 @@ def check_plain_attention_is_the_equation(attend) -> None:
         assert_close(weights.sum(-1), torch.ones(2, 3, 4))
 
 
+def has_classes(model) -> bool:
+    """Whether each row has one answer, not each of its tokens."""
+    return hasattr(model, "classifier")
+
+
+def answers(model, **inputs) -> torch.Tensor:
+    """Logits, or the states of a model without a head: [B, T, …], of a classifier [B, classes]."""
+    output = model(**inputs)
+    return output.logits if "logits" in output else output.last_hidden_state
+
+
+def read(model, ids, mask=None) -> dict[str, torch.Tensor]:
+    """Inputs of which each token is answered: an encoder-decoder's target, or all that the others read."""
+    stack = "decoder_" if model.config.is_encoder_decoder else ""
+    return {f"{stack}input_ids": ids} | ({} if mask is None else {f"{stack}attention_mask": mask})
+
+
+def source_of(model, *lengths: int) -> dict[str, torch.Tensor]:
+    """What an encoder-decoder reads beside its target, padded on the right; of the others nothing."""
+    if not model.config.is_encoder_decoder:
+        return {}
+    return dict(zip(("input_ids", "attention_mask"), pad(random_rows(*lengths), "right"), strict=True))
+
+
 def check_kernels_agree(model, kernels=KERNELS) -> None:
     """Every kernel gives the first one's values and gradients, with and without padding."""
     is_seq2seq = model.config.is_encoder_decoder
@@ -129,101 +165,107 @@ def check_kernels_agree(model, kernels=KERNELS) -> None:
 
 
 @torch.no_grad()
-def check_encoder_rows_stand_alone(model, side: str) -> None:
-    """Each row of a padded batch gives what it gives alone."""
+def check_rows_stand_alone(model, side: str, target_side: str = "left") -> None:
+    """Each row of a padded batch is answered as it is alone; an encoder-decoder's target is padded too."""
     rows = random_rows(8, 3, 1, 6)
     ids, mask = pad(rows, side)
-    states = model(ids, attention_mask=mask).last_hidden_state
-    for row, own, its_mask in zip(rows, states, mask.bool(), strict=True):
-        assert_close(own[its_mask], model(row.unsqueeze(0)).last_hidden_state[0])
-
-
-@torch.no_grad()
-def check_seq2seq_rows_stand_alone(model, source_side: str, target_side: str) -> None:
-    """Each row of a batch padded in source and target gives the logits that it gives alone."""
-    sources, targets = random_rows(8, 3, 1, 6), random_rows(2, 5, 7, 4, seed=10)
-    ids, mask = pad(sources, source_side)
-    read, read_mask = pad(targets, target_side)
-    logits = model(ids, attention_mask=mask, decoder_input_ids=read, decoder_attention_mask=read_mask).logits
-    for source, target, own, its_mask in zip(sources, targets, logits, read_mask.bool(), strict=True):
-        alone = model(source.unsqueeze(0), decoder_input_ids=target.unsqueeze(0)).logits[0]
-        assert_close(own[its_mask], alone)
+    alone, batch = [{"input_ids": row[None]} for row in rows], {"input_ids": ids, "attention_mask": mask}
+    if model.config.is_encoder_decoder:
+        targets = random_rows(2, 5, 7, 4, seed=10)
+        ids, mask = pad(targets, target_side)
+        batch |= read(model, ids, mask)
+        alone = [row | read(model, target[None]) for row, target in zip(alone, targets, strict=True)]
+    for row, own, its_mask in zip(alone, answers(model, **batch), mask.bool(), strict=True):
+        tolerance = 1e-5 if has_classes(model) else 2e-5
+        assert_close(own if has_classes(model) else own[its_mask], answers(model, **row)[0], tolerance)
 
 
 @torch.no_grad()
 def check_padding_is_not_read(model) -> None:
     """Whatever ids stand where the source's mask is 0, the output does not change."""
-    ids, mask = pad(random_rows(7, 3), "right")
-    other = torch.where(mask.bool(), ids, random_ids(*ids.shape, seed=5))
-    extra = {"decoder_input_ids": random_ids(2, 4, seed=1)} if model.config.is_encoder_decoder else {}
-    before, after = (model(x, attention_mask=mask, **extra)[0] for x in (ids, other))
-    if not model.config.is_encoder_decoder:
-        before, after = before[mask.bool()], after[mask.bool()]
-    assert_close(after, before)
-    assert_different(model(other, **extra)[0], model(ids, **extra)[0])
+    target = read(model, random_ids(2, 4, seed=1)) if model.config.is_encoder_decoder else {}
+    for side in SIDES:
+        ids, mask = pad(random_rows(7, 3), side)
+        other = torch.where(mask.bool(), ids, random_ids(*ids.shape, seed=5))
+        before, after = (answers(model, input_ids=x, attention_mask=mask, **target) for x in (ids, other))
+        shown = mask.bool() if not target and not has_classes(model) else slice(None)
+        assert_close(after[shown], before[shown])
+        assert_different(*(answers(model, input_ids=x, **target) for x in (ids, other)))
 
 
 @torch.no_grad()
 def check_the_future_is_hidden(model) -> None:
     """Another token at place t changes the logits from t on, and none before."""
-    source, target = random_ids(2, 6), random_ids(2, 7, seed=1)
-    before = model(source, decoder_input_ids=target).logits
+    source, ids = source_of(model, 6, 6), random_ids(2, 7, seed=1)
+    before = model(**source, **read(model, ids)).logits
     for place in (1, 3, 6):
-        other = target.clone()
-        other[:, place] = (target[:, place] - 3) % 19 + 4
-        after = model(source, decoder_input_ids=other).logits
+        other = ids.clone()
+        other[:, place] = (ids[:, place] - 3) % 19 + 4
+        after = model(**source, **read(model, other)).logits
         assert_close(after[:, :place], before[:, :place])
-        assert_different(after[:, place:], before[:, place:])
+        assert_different(after[:, place], before[:, place])
 
 
 @torch.no_grad()
-def check_cached_equals_uncached(model, target_side: str | None = None, chunks=(1,) * 7) -> None:
-    """Step by step through the cache gives the logits of one pass over everything.
+def check_padding_and_the_future_weigh_nothing(model) -> None:
+    """Padded on the left, under the plain kernel: rows and columns of padding and the future are 0."""
+    ids, mask = pad(random_rows(7, 3), "left")
+    is_token = mask.bool()
+    may_attend = (is_token[:, :, None] & is_token[:, None]).tril().unsqueeze(1)  # [B, 1, T, T]
+    for weights in model(ids, attention_mask=mask, output_attentions=True).attentions:
+        assert (weights.masked_fill(may_attend, 0) == 0).all()
+        assert_close(weights.sum(-1), is_token[:, None].expand(weights.shape[:-1]).float())
+
+
+@torch.no_grad()
+def check_cached_equals_uncached(model, side: str | None = None, chunks=(1,) * 7) -> None:
+    """Chunk by chunk through the cache gives the logits of one pass over everything.
 
     Args:
-        model: an encoder-decoder.
-        target_side: where targets of unequal length are padded; None: equally long and unmasked.
+        model: an encoder-decoder or a decoder.
+        side: where rows of unequal length are padded; None: equally long and unmasked.
         chunks: how many tokens each step reads.
     """
-    source, source_mask = pad(random_rows(6, 4), "right")
-    read, mask = pad(
-        random_rows(sum(chunks), sum(chunks) - (3 if target_side else 0), seed=9), target_side or "left"
-    )
-    mask = mask if target_side else None
-    whole = model(
-        source, attention_mask=source_mask, decoder_input_ids=read, decoder_attention_mask=mask
-    ).logits
-    memory = model.get_encoder()(source, attention_mask=source_mask)
+    ids, mask = pad(random_rows(sum(chunks), sum(chunks) - (3 if side else 0), seed=9), side or "left")
+    shown, mask = mask.bool(), mask if side else None
+    source = source_of(model, 6, 4)
+    whole = model(**source, **read(model, ids, mask), use_cache=False)
+    assert whole.cache is None
+    if source:
+        source["encoder_outputs"] = model.get_encoder()(**source)
+        del source["input_ids"]
     cache, pieces, done = None, [], 0
     for size in chunks:
-        step = model(
-            encoder_outputs=memory,
-            attention_mask=source_mask,
-            decoder_input_ids=read[:, done : done + size],
-            decoder_attention_mask=None if mask is None else mask[:, : done + size],
-            cache=cache,
-            use_cache=True,
-        )
-        cache, done = step.cache, done + size
-        pieces.append(step.logits)
-    shown = torch.ones_like(read).bool() if mask is None else mask.bool()
-    assert_close(torch.cat(pieces, dim=1)[shown], whole[shown])
+        now, done = ids[:, done : done + size], done + size
+        step = read(model, now, None if mask is None else mask[:, :done])
+        output = model(**source, **step, cache=cache, use_cache=True)
+        cache = output.cache
+        pieces.append(output.logits)
+    assert_close(torch.cat(pieces, dim=1)[shown], whole.logits[shown])
 
 
 @torch.no_grad()
 def check_labels_shift_once(model) -> None:
-    """The loss is the one computed by hand: the decoder reads the start, then every label but the last."""
-    source, labels = random_ids(3, 6), random_ids(3, 5, seed=1)
-    labels[0, 3:] = labels[1, 4:] = labels[2, 1] = -100
-    total, count = 0.0, 0
-    for row, wanted in zip(source, labels.tolist(), strict=True):
-        read = [START, *(PAD if label == -100 else label for label in wanted[:-1])]
-        log_p = model(row.unsqueeze(0), decoder_input_ids=torch.tensor([read])).logits[0].log_softmax(-1)
-        for place, label in enumerate(wanted):
-            if label != -100:
-                total, count = total - log_p[place, label], count + 1
-    assert count == 11
-    assert_close(model(source, labels=labels).loss, total / count)
+    """The loss is the one computed by hand: a label is scored by what was read before it, -100 by nothing.
+
+    An encoder-decoder reads the start, then every label but the last; a decoder reads its own ids.
+    """
+    source, ids = source_of(model, 6, 6, 6), random_ids(3, 6, seed=1)
+    labels = ids.clone()
+    labels[0, 4:] = labels[1, 5:] = labels[2, 1] = -100
+    first, total, count = int(not source), 0.0, 0
+    for row, wanted in enumerate(labels.tolist()):
+        begun = [PAD if label == -100 else label for label in wanted] if source else ids[row].tolist()
+        begun = [START, *begun] if source else begun
+        for place in range(first, 6):
+            if wanted[place] != -100:
+                before = torch.tensor([begun[: place + bool(source)]])
+                own = {name: values[row : row + 1] for name, values in source.items()}
+                log_p = model(**own, **read(model, before)).logits[0, -1].log_softmax(-1)
+                total, count = total - log_p[wanted[place]], count + 1
+    assert count == 14 - 3 * first
+    given = source or {"input_ids": ids}
+    assert_close(model(**given, labels=labels).loss, total / count)
 
 
 def accumulating(output_dir, batch_size: int, max_steps: int) -> dict:
@@ -262,25 +304,36 @@ def check_accumulation_weighs_every_label_alike(model, examples: list[dict], ite
     assert_same_gradients(gradients(model), together)
 
 
-def seq2seq_examples() -> tuple[list[dict], int]:
-    """Eight examples with 1 to 8 labels, and the number of labels."""
-    labels = random_ids(8, 8, seed=1)
-    labels[torch.arange(8).unsqueeze(1) < torch.arange(8)] = -100
-    source = random_ids(8, 5)
-    return [{"input_ids": s[None], "labels": t[None]} for s, t in zip(source, labels, strict=True)], 36
+def examples_for(model) -> tuple[list[dict], int]:
+    """Eight examples, and how many labels they hold: of a model that writes 1 to 8 each."""
+    ids = random_ids(8, 5)
+    if has_classes(model):
+        labels = LABELS[model.config.problem_type or "single_label_classification"]
+        items = labels.numel()
+    else:
+        hidden, items = torch.arange(8).unsqueeze(1) < torch.arange(8), 36
+        labels = random_ids(8, 8, seed=1)
+        labels[hidden] = -100
+        if not model.config.is_encoder_decoder:  # whose first label is never scored
+            ids = random_ids(8, 9)
+            labels = torch.cat((ids[:, :1], ids[:, 1:].masked_fill(hidden, -100)), dim=1)
+    return [{"input_ids": i[None], "labels": one[None]} for i, one in zip(ids, labels, strict=True)], items
 
 
-def check_the_trainer_accumulates(build, tmp_path):
+def check_the_trainer_accumulates(build, tmp_path) -> None:
     """The Trainer learns the same from eight batches of one as from one of eight."""
-    examples, _ = seq2seq_examples()
-    rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples]
+    rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples_for(build())[0]]
     weights = []
     for batch_size in (1, 8):
-        arguments = Seq2SeqTrainingArguments(**accumulating(tmp_path, batch_size, max_steps=2))
         model = build()
-        before = copy.deepcopy(model.lm_head.weight)
-        Seq2SeqTrainer(model, arguments, train_dataset=rows).train()
-        assert_different(model.lm_head.weight, before)
+        of_pairs = model.config.is_encoder_decoder
+        arguments = (Seq2SeqTrainingArguments if of_pairs else TrainingArguments)(
+            **accumulating(tmp_path, batch_size, max_steps=1 if has_classes(model) else 2)
+        )
+        head = model.classifier if has_classes(model) else model.lm_head
+        before = copy.deepcopy(head.weight)
+        (Seq2SeqTrainer if of_pairs else Trainer)(model, arguments, train_dataset=rows).train()
+        assert_different(head.weight, before)
         weights.append(model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weight, weights[1][name], atol=1e-4, rtol=1e-3)

@@ -1,10 +1,11 @@
 """What the tests of every position type share: the types, their kernels, and models that use them."""
 
 from hf_attn.models.positions import POSITION_TYPES
-from tests.support.checks import KERNELS, build_encoder, build_seq2seq
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import KERNELS, build_decoder, build_encoder, build_seq2seq
 
 ALL = tuple(POSITION_TYPES)
+# In the gate: each way in which a place reaches a model, and every encoding that a task's recipe has.
+GATE = ("none", "sinusoidal", "learned", "rotary", "relative", "alibi", "recurrent", "both_ends")
 BUILDERS = {"encoder": build_encoder, "encoder-decoder": build_seq2seq, "decoder": build_decoder}
 # What a model with this type sees does not change when every place is moved on by the same number.
 INVARIANT_TO_SHIFTS = {

@@ -23,9 +23,9 @@ from hf_attn.training import loop
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 from tests.support.checks import assert_close, pad, random_rows
-from tests.support.families import EFFICIENT, FAMILIES
 from tests.support.position_checks import kernels_of
 from tests.support.recurrent_models import MECHANISMS, build_recurrent, name_of
+from tests.support.subjects import EFFICIENT_FAMILIES, FAMILIES
 from tests.support.tables import write_table
 
 CARDS = Path(__file__).parents[2] / "model_cards"
@@ -113,7 +113,10 @@ def lay_together(cells):
         start += weight.numel()
 
 
-@pytest.mark.parametrize(("task", "architecture"), [("copy", "additive"), ("topics", "lstm")])
+@pytest.mark.parametrize(
+    ("task", "architecture"),
+    [("copy", "additive"), pytest.param("topics", "lstm", marks=pytest.mark.nightly)],
+)
 def test_a_stopped_run_goes_on_where_the_weights_of_its_cells_share_a_storage(
     task, architecture, tmp_path, monkeypatch
 ):
@@ -171,7 +174,7 @@ def test_a_position_type_gives_the_processors_numbers(position_type, family, dev
 
 
 @every_device
-@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT)
+@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT_FAMILIES)
 def test_attention_that_forms_no_pairs_gives_the_processors_numbers(family, attention_type, device):
     check_same(FAMILIES[family](attention_type=attention_type), device, has_maps=False)
 

@@ -9,7 +9,6 @@ import torch
 from hf_attn import Batch
 from hf_attn.architectures.registry import build_model
 from hf_attn.generation.decoders import is_decoder_only
-from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.batch import pad_inputs
 from hf_attn.training import step_graph
@@ -17,9 +16,10 @@ from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Learner, learning_inputs
 from hf_attn.training.step_graph import CALLS_BEFORE, MOST_TOKENS, StepGraph, can_record
 from tests.support.checks import assert_close, build_classifier, pad, random_rows
-from tests.support.families import EFFICIENT, FAMILIES
-from tests.support.position_checks import kernels_of
+from tests.support.matrix import rows
+from tests.support.position_checks import ALL, GATE, kernels_of
 from tests.support.recordings import NOT_RECORDED, on_processors
+from tests.support.subjects import EFFICIENT_FAMILIES, FAMILIES
 from tests.support.tables import write_table
 
 STEPS = 6
@@ -60,10 +60,10 @@ def small(task, **settings):
     return dataclasses.replace(task.recipe, model=model | settings, batch_size=4)
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [(name, {}) for name in TASKS] + [("text", {"position_type": "learned"})]
-)
-def test_a_recorded_step_learns_what_the_ordinary_one_does(name, settings, tmp_path, graphs):
+@pytest.mark.parametrize("name", rows([*TASKS, "text, learned"], ("copy", "phrases", "sentences")))
+def test_a_recorded_step_learns_what_the_ordinary_one_does(name, tmp_path, graphs):
+    name, *position_type = name.split(", ")
+    settings = {"position_type": "learned"} if position_type else {}
     options = {"path": str(write_table(tmp_path))} if name in ("csv", "pairs") else {}
     task = build_task(name, **options)
     recipe = small(task, **settings)
@@ -133,7 +133,7 @@ def check_widening(model):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("position_type", POSITION_TYPES)
+@pytest.mark.parametrize("position_type", rows(ALL, GATE))
 def test_padding_to_a_fixed_width_changes_no_position(position_type, family):
     for kernel in kernels_of(position_type):
         check_widening(FAMILIES[family](kernel, position_type=position_type))
@@ -143,7 +143,7 @@ def test_padding_to_a_fixed_width_changes_no_first_token():
     check_widening(build_classifier(pooling="first"))
 
 
-@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT)
+@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT_FAMILIES)
 def test_padding_to_a_fixed_width_changes_no_attention(family, attention_type):
     check_widening(FAMILIES[family](attention_type=attention_type))
 
