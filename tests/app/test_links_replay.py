@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import zlib
-from base64 import urlsafe_b64encode
 
 import pytest
 import torch
@@ -309,53 +307,3 @@ def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(linked,
     linked.open(links.write_link(linked.describe("duel", sender, {})[0]), friend)
     assert board_in(linked, "duel", friend) == board_in(linked, "duel", sender)
     closing(sender, friend)
-
-
-# ---------------------------------------------------------------- links that were copied before
-
-
-def version_1(**state):
-    packed = urlsafe_b64encode(zlib.compress(json.dumps(state).encode())).decode().rstrip("=")
-    return f"1.{packed}"
-
-
-def test_a_link_of_before_trains_its_runs_and_opens_its_fields_and_boards(linked):
-    sender, friend = with_three_runs(), linked.session()
-    described = [replay.describe_run(sender.runs[name]) for name in ("run-3", "run-2", "run-1")]
-    *beside, shown = [{"form": one["form"], "steps": 6, "name": one["name"]} for one in described]
-    boards = {"train-board": {"step": 2, "film": [0, 2]}, TABLE: {"laid": ["run-3", "run-2"], "open": []}}
-    text = version_1(
-        tab="train", values=linked.values_of("train"), boards=boards, run=shown, beside=beside, locked=True
-    )
-    _, told = linked.open(text, friend)
-    assert [run.name for run in friend.runs.values()] == ["third <b>", "copy 2", "copy 1"]
-    assert told["opened"]["boards"][TABLE]["laid"] == ["run-1", "run-2"]
-    assert told["opened"]["locked"]
-    explored = {"checkpoint": "run", "text": "1 2", "target": ""}
-    updates, _ = linked.open(version_1(tab="explore", values=explored, run=shown), friend)
-    assert updates[linked.fields["explore"]["checkpoint"]]["value"] == "run-3", "it is there"
-    closing(sender, friend)
-
-
-def test_a_link_of_before_learns_again_what_a_tab_had_learned(linked):
-    friend = linked.session()
-    text = version_1(tab="duel", learned={"duel": {"form": DUEL, "taken": [4, 4]}})
-    linked.open(text, friend)
-    assert [run.step for run in friend.state(duels.DuelJob).runs] == [4, 4]
-    friend.close()
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"tab": "train", "run": 3},
-        {"tab": "train", "run": {"form": {}, "steps": 1}},
-        {"tab": "train", "run": {"form": {"task": "Copy"}, "steps": "1"}, "beside": [1]},
-        {"tab": "duel", "learned": {"duel": 1}},
-        {"tab": "duel", "learned": {"growth": {"form": {}, "taken": [1]}}},
-        {"tab": "explore", "values": {"checkpoint": "run", "text": "1"}},
-    ],
-)
-def test_what_a_link_of_before_says_wrongly_is_refused_in_words(linked, state):
-    _, told = linked.open(version_1(**state))
-    assert told["refused"].endswith((".", "is."))

@@ -4,67 +4,9 @@ import re
 
 from playwright.sync_api import expect
 
-from demos.tabs.explore import ablation_panel, head_counts
-from hf_attn.analysis.ablation import measure_outcomes
-from tests.support.addition_head import SUM, find_needed_head, load_addition, symbols_of
+from tests.support.addition_head import SUM
 from tests.support.browser import LATE_REPLY, choose_tab, open_tab, run_long, settle
 from tests.support.native_models import build_native
-
-
-def test_a_removed_head_changes_the_answer_shown_and_every_head_is_counted_behind(chromium, served_app):
-    pick, change = find_needed_head()
-    place, head = f"layer {pick.layer + 1}, head {pick.head + 1}", f"{pick.layer + 1}·{pick.head + 1}"
-    found = load_addition()
-    whole, left = (
-        f"{100 * outcome.exact_match:.0f}\u202f%"
-        for outcome in measure_outcomes(found.model, found.task, [change.trial], head_counts.EXAMPLES)
-    )
-    with open_tab(chromium, served_app, "Explore") as page:
-        lens, checks = page.locator("#explore-board"), page.locator("#checks-board")
-        strips = lens.locator(".hf-said-strips > *")
-        expect(lens).to_contain_text(f"{SUM} → 544")
-        cell = lens.locator("[data-kind=cross]").get_by_role("button", name=place)
-        cell.click()
-        expect(lens.locator(".hf-said-labels")).to_have_text(f"whole modelwithout {head}")
-        both = [*symbols_of(change.before), *symbols_of(change.after)]
-        expect(strips).to_have_text(both)
-        expect(lens.locator(".hf-said-strips .wrong").first).to_be_visible()
-        expect(lens.locator(".hf-said-shares > *")).to_have_text([whole, left])
-        expect(lens.locator(".hf-verdict-line")).to_contain_text(f"unseen inputs {left} are right")
-        expect(lens.locator(".hf-counting")).to_contain_text("20 of 20 heads")
-        expect(cell.locator("span")).to_have_text(left.split("\u202f")[0])
-        expect(page.locator("#explore-headline")).to_contain_text(f"Without head {head}, {SUM} becomes")
-        expect(page.locator("#explore-headline").get_by_role("button", name="Show it")).to_be_hidden()
-        lens.locator("[data-kind=encoder]").get_by_role("button", name="layer 1, head 4").click()
-        expect(lens.locator(".hf-verdict-line")).to_contain_text("Same answer without head 1·4.")
-        page.locator("#explore-headline").get_by_role("button", name="Show it").click()
-        expect(lens.locator(".hf-one > header h2")).to_contain_text(f"Head {head}")
-        lens.get_by_role("button", name="edge", exact=True).click()
-        expect(lens.locator(".hf-said-labels")).to_contain_text("without the edge")
-        lens.locator("canvas[tabindex='0']").first.press("Escape")
-        expect(lens.locator(".hf-meant")).to_have_text("No cell is chosen: choose one in the map above.")
-        expect(lens.locator(".hf-said-labels")).to_be_hidden()  # of the edge before
-        lens.get_by_role("button", name="nothing", exact=True).click()
-        expect(strips).to_have_text(symbols_of(change.before))
-        expect(lens.locator(".hf-said-labels")).to_be_visible()
-
-        roles = checks.locator(".hf-roles-table tbody tr")
-        expect(roles.first).to_be_hidden()
-        lens.get_by_text("For researchers").click()
-        expect(roles).to_have_count(9)  # eight heads and even attention
-        scroll = checks.locator(".hf-roles-table .hf-scroll")
-        page.set_viewport_size({"width": 1280, "height": 300})  # as low as for a model of many heads
-        assert scroll.evaluate(
-            "e => e.clientHeight < e.scrollHeight && e.clientHeight <= 0.6 * innerHeight + 1"
-        )
-        page.set_viewport_size({"width": 1280, "height": 900})
-        expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(head)
-        expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
-        counted = f"{ablation_panel.ROLE_EXAMPLES} held-out examples"
-        expect(checks.get_by_role("button", name=counted, exact=True)).to_be_visible()
-        for width in (360, 768, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_the_lens_stays_while_heads_are_counted_and_show_is_grey_while_it_shows_the_input(
@@ -99,23 +41,6 @@ def test_of_heads_clicked_one_after_the_other_the_last_is_answered(chromium, ser
             page.locator("#explore-board [data-kind=decoder]").get_by_role("button", name=place).click()
             page.wait_for_timeout(200)  # longer than the page waits for another click, shorter than an answer
         expect(page.locator("#explore-board .hf-said-labels")).to_have_text("whole modelwithout 2·3")
-
-
-def test_with_the_keyboard_the_map_is_a_few_stops_away_and_the_heads_are_one(chromium, served_app):
-    with open_tab(chromium, served_app, "Explore") as page:
-        expect(page.locator("#explore-board .hf-counting")).to_contain_text("20 of 20 heads")
-        page.locator("#explore-model > button").focus()
-        stops = []
-        while "canvas" not in stops and len(stops) < 20:
-            page.keyboard.press("Tab")
-            stops.append(
-                page.evaluate("document.activeElement.closest('#explore-board canvas') ? 'canvas' : 'stop'")
-            )
-        assert len(stops) <= 8  # input, Force, four examples, Save, the map; skip, tabs and link come before
-        heads = page.locator("#explore-board .hf-grid button:not([tabindex='-1'])")
-        expect(heads).to_have_count(1)
-        page.locator(".hf-skip").press("Enter")
-        assert page.evaluate("Boolean(document.activeElement.closest('#explore-board .hf-one canvas'))")
 
 
 def test_a_folder_that_is_refused_leaves_target_and_lens_and_another_changes_them(

@@ -152,25 +152,6 @@ def test_the_beam_tree_is_there_as_a_table_and_to_take_away(page):
     assert ">end</text>" in svg
 
 
-def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_asked(page):
-    board = page.locator("#try-board")
-    warmth = page.locator("#try-temperature input[type=number]")
-    warmth.fill("2")
-    expect(board.locator(".hf-dist-key")).to_contain_text("likeliest: beam search uses the marks")
-    warmth.fill("1")
-    page.locator("#try-strategy label", has_text="nucleus").click()
-    expect(board.locator(".hf-dist")).to_contain_text("nucleus 0.90 keeps")
-    seeds = board.locator(".hf-ends tbody button")
-    expect(seeds).to_have_text(["0", "1", "2", "3", "4"])
-    page.get_by_role("button", name="Another draw").click()
-    expect(seeds).to_have_text(["1", "2", "3", "4", "5"])
-    warmth.fill("1.7")
-    expect(board.locator(".hf-stale")).to_contain_text("written with temperature 1; only the bars")
-    expect(board.locator(".hf-dist .line").first).to_contain_text("at 1.7")
-    board.get_by_role("button", name="Write again").click()
-    expect(board.locator(".hf-stale")).to_be_hidden()
-
-
 def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(page):
     seed = page.locator("#try-seed input, #try-seed textarea")
     seed.fill("<b>three</b>")

@@ -183,6 +183,16 @@ def expect_trained(page):
     expect(page.locator("#note")).to_contain_text("held-out examples are right")
 
 
+def train_to_the_end(page):
+    """Press the one button and wait, as long as the run gets on, until it has been measured at its end."""
+    page.get_by_role("button", name="Train", exact=True).click()
+    button = page.locator("#train")
+    expect(button).to_have_text(re.compile("Training"))
+    while (shown := button.inner_text()) != "Train again":
+        expect(button).not_to_have_text(shown)
+    expect_trained(page)
+
+
 def run_long(page):
     """Train something that does not end by itself, at a pace that leaves room for others."""
     set_training(page, Steps="5000")
