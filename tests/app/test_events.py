@@ -2,11 +2,8 @@
 
 import re
 
-import pytest
-
-pytest.importorskip("gradio")
-
 import gradio as gr
+import pytest
 
 from demos.core.events import RunEvent
 from demos.tabs.explore.ablation_panel import AskEvent

@@ -1,16 +1,11 @@
 """Models of language in Explore: ours of English, and others'; what they expect, and what decides it."""
 
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
-
 from transformers import BertConfig, BertForMaskedLM
 
 from demos.session import model_input

@@ -5,24 +5,21 @@ import json
 import os
 import zlib
 
+import gradio as gr
 import pytest
 import torch
+from gradio import components
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
-
-from gradio import components  # noqa: E402
-
-from demos.links import codec as links  # noqa: E402
-from demos.links import open_link  # noqa: E402
-from demos.session.page import JobSpec  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.train import form, replay  # noqa: E402
-from tests.support.linked_page import DUEL, NAMES, trained_by, value_in  # noqa: E402
-from tests.support.sessions import begun, changed  # noqa: E402
-from tests.support.tables import write_table  # noqa: E402
+from demos.links import codec as links
+from demos.links import open_link
+from demos.session.page import JobSpec
+from demos.session.session import Session
+from demos.tabs.train import form, replay
+from tests.support.linked_page import DUEL, NAMES, trained_by, value_in
+from tests.support.sessions import begun, changed
+from tests.support.tables import write_table
 
 NO_WAYS = {"task": "Copy", "types": [], "run_seed": "0"}
 
@@ -133,10 +130,7 @@ def job(name="duel", form=DUEL, progress=(1,), **more):
             packed(tab="try", fields={"strategy": "guess"}),
             'to "guess", but that field takes one of Greedy decoding, Beam search',
         ),
-        (
-            packed(tab="try", fields={"temperature": 99}),
-            "to 99, but that field takes a number from 0",
-        ),
+        (packed(tab="try", fields={"temperature": 99}), "to 99, but that field takes a number from 0"),
         (packed(tab="try", fields={"checkpoint": "job:0", "text": "1"}), "does not say how it was trained"),
         (packed(tab="explore", fields={"checkpoint": "/etc/passwd", "text": "1"}), "cannot be opened"),
         (packed(tab="attention", fields={"weights": "attn-copy", "head": 9, "text": "1 2"}), "shows head 10"),

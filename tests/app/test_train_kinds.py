@@ -2,14 +2,10 @@
 
 import base64
 import copy
-import os
 import shutil
 from pathlib import Path
 
 import pytest
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 from demos.core.fields import task_choices
 from demos.core.upload import Table
@@ -129,11 +125,7 @@ def test_another_task_forgets_the_table_of_the_last():
 
 @pytest.mark.parametrize(
     ("model", "title", "heads"),
-    [
-        ("dot", "Alignment", 1),
-        ("decoder", "Decoder self-attention", 2),
-        ("none", None, 0),
-    ],
+    [("dot", "Alignment", 1), ("decoder", "Decoder self-attention", 2), ("none", None, 0)],
 )
 def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has_none(model, title, heads):
     session, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")

@@ -4,11 +4,8 @@ import asyncio
 import urllib.error
 import urllib.request
 
-import pytest
-
-pytest.importorskip("gradio")
-
 import gradio as gr
+import pytest
 from huggingface_hub import constants, get_token
 from huggingface_hub.utils import build_hf_headers
 

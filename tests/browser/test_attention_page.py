@@ -49,22 +49,3 @@ def test_the_keyboard_reaches_the_map_within_eight_stops_and_at_once_by_the_firs
         page.get_by_text("Skip to the map").focus()
         page.keyboard.press("Enter")
         expect(board).to_be_focused()
-
-
-@pytest.mark.parametrize(
-    ("tab", "board", "panel"),
-    [
-        ("Attention", "attention-board", ".hf-map-panel"),
-        ("Try", "try-board", ".hf-panel:has(canvas[tabindex='0'][aria-label*='queries by'])"),
-    ],
-)
-def test_a_link_says_that_a_map_is_drawn_as_lines(chromium, served_app, tab, board, panel):
-    with open_tab(chromium, served_app, tab) as page:
-        if tab == "Try":
-            page.get_by_role("button", name="Write", exact=True).click()
-        drawn_as = page.locator(f"#{board} {panel}").get_by_role("group", name="Drawn as")
-        drawn_as.get_by_role("button", name="Lines").click()
-        kept = page.evaluate("hfAttn.boards.states(document.body)")
-        drawn_as.get_by_role("button", name="Map").click()
-        page.evaluate("kept => hfAttn.boards.restore(kept)", {board: kept[board]})
-        expect(drawn_as.locator("[aria-pressed=true]")).to_have_text("Lines")

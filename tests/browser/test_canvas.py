@@ -1,15 +1,13 @@
 """The pictures of the app's boards in a real browser, on a page without a server."""
 
-import re
+import contextlib
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from demos.app import HEAD
 from demos.ui import boards
-from hf_attn.viz import web
-from tests.support.browser import PATIENCE, listen
+from tests.support.board_page import cell_point, colour_at, mount, open_board_page, scale_colour
 
 WORDS = ["the", "bank", "by", "the river"]
 SOURCE, TARGET = [*"12+34", "end"], [*"46", "end"]
@@ -89,77 +87,25 @@ CASES = {
     "untrained": (message("a", [0]), None, {**explore_value(), "untrained": True}),
     "failed": (FAILED, None, None),
 }
-MOUNT = """([name, css, value]) => {
-  const element = document.createElement("div");
-  element.id = name;
-  element.className = `${css}-block`;
-  element.innerHTML = `<div class="${css} hf-board"></div>`;
-  document.querySelector("main").append(element);
-  const props = { value: JSON.stringify(value) };
-  const watch = (_, changed) => {
-    element.send = sent => { props.value = JSON.stringify(sent); changed(); };
-  };
-  hfAttn.mount(`${name}_board`, { id: name, element, props, watch, trigger: () => {} });
-}"""
 
 
 @pytest.fixture
 def visit(chromium):
-    """Open a page with the boards in a case and nothing else; afterwards no script has failed."""
-    pages, heard = [], []
+    """Open a page with the boards in a case."""
+    with contextlib.ExitStack() as stack:
 
-    def open_page(case):
-        page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-        page.set_default_timeout(PATIENCE)
-        heard.append(listen(page))
-        page.set_content(f"{HEAD}<body class='gradio-container'><button class=train></button><main></main>")
-        for name, value in zip(("train", "try", "explore"), CASES[case], strict=True):
-            page.evaluate(MOUNT, [name, f"hf-{name}", value])
-        pages.append(page)
-        return page
+        def open_page(case):
+            page = stack.enter_context(open_board_page(chromium))
+            for name, value in zip(("train", "try", "explore"), CASES[case], strict=True):
+                mount(page, name, f"{name}_board", f"hf-{name}", value)
+            return page
 
-    yield open_page
-    for page in pages:
-        page.close()
-    assert not any(heard), heard
+        yield open_page
 
 
 def map_canvas(page, board):
     """Return the large map of a board."""
     return page.locator(f"#{board} canvas[role=img][tabindex='0'][aria-label*='queries by']")
-
-
-def cell_point(page, board, row, col, at=0.5):
-    """Return where a cell lies in its canvas; at 0.5 is its middle, 0.15 its corner."""
-    return map_canvas(page, board).evaluate(
-        """(canvas, [labels, row, col, at]) => {
-            const host = canvas.parentElement, {layout} = hfAttn.heatmapPaint;
-            const o = {rows: labels, cols: labels, maxCell: 60};
-            const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.themeOf(host), o);
-            return {x: box.x0 + (col + at) * box.w, y: box.y0 + (row + at) * box.h};
-        }""",
-        [WORDS, row, col, at],
-    )
-
-
-def colour_at(page, board, row, col):
-    """Return the colour in the corner of a cell as [r, g, b]."""
-    point = cell_point(page, board, row, col, 0.15)
-    return map_canvas(page, board).evaluate(
-        """(canvas, at) => {
-            const [x, y] = [at.x * devicePixelRatio, at.y * devicePixelRatio];
-            return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
-        }""",
-        point,
-    )
-
-
-def scale_colour(weight, theme="light"):
-    """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
-    css = web.read_asset("core/tokens.css").split(".dark {")
-    stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
-    rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
-    return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]
 
 
 def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
@@ -168,14 +114,19 @@ def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(v
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert np.allclose(colour_at(page, "explore", 3, 0), scale_colour(weights[3, 0], theme), atol=1.5)
+        assert np.allclose(
+            colour_at(map_canvas(page, "explore"), (WORDS, WORDS), 3, 0),
+            scale_colour(weights[3, 0], theme),
+            atol=1.5,
+        )
 
 
 def test_hovering_names_the_two_tokens_and_the_weight_and_says_what_is_masked(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 3, 1))
+    canvas = map_canvas(page, "explore")
+    canvas.hover(position=cell_point(canvas, (WORDS, WORDS), 3, 1))
     expect(page.locator(".hf-tip")).to_have_text(f"the␣river reads bankweight {weights[3, 1]:.3f}")
-    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 1, 2))
+    canvas.hover(position=cell_point(canvas, (WORDS, WORDS), 1, 2))
     expect(page.locator(".hf-tip")).to_have_text("bank may not read bymasked")
 
 

@@ -4,70 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.support.addition_head import SUM
-from tests.support.browser import LATE_REPLY, choose_tab, open_tab, run_long, settle
-from tests.support.native_models import build_native
-
-
-def test_the_lens_stays_while_heads_are_counted_and_show_is_grey_while_it_shows_the_input(
-    chromium, served_app
-):
-    with open_tab(chromium, served_app, "Explore") as page:
-        lens, show = page.locator("#explore-board"), page.locator("#explore-show")
-        expect(lens).to_contain_text(f"{SUM} → 544")
-        expect(show).to_be_disabled()
-        first = lens.locator(".hf-one > header h2").inner_text()
-        expect(lens.locator(".hf-counting")).to_contain_text("20 of 20 heads")
-        expect(lens.locator(".hf-one > header h2")).to_have_text(first, use_inner_text=True)
-        text = page.locator("#explore-text input, #explore-text textarea")
-        text.fill("7+8")
-        expect(show).to_be_enabled()
-        text.fill(SUM)
-        expect(show).to_be_disabled()
-        expect(page.locator("#explore-target")).to_be_hidden()
-        page.get_by_role("button", name="Force an answer").click()
-        target = page.locator("#explore-target input, #explore-target textarea")
-        expect(target).to_be_focused()
-        target.fill("643")
-        show.click()
-        expect(lens).to_contain_text(f"{SUM} → 643")
-        expect(show).to_be_disabled()
-
-
-def test_of_heads_clicked_one_after_the_other_the_last_is_answered(chromium, served_app):
-    with open_tab(chromium, served_app, "Explore") as page:
-        expect(page.locator("#explore-board")).to_contain_text(f"{SUM} → 544")
-        for place in ("layer 1, head 1", "layer 1, head 2", "layer 2, head 3"):
-            page.locator("#explore-board [data-kind=decoder]").get_by_role("button", name=place).click()
-            page.wait_for_timeout(200)  # longer than the page waits for another click, shorter than an answer
-        expect(page.locator("#explore-board .hf-said-labels")).to_have_text("whole modelwithout 2·3")
-
-
-def test_a_folder_that_is_refused_leaves_target_and_lens_and_another_changes_them(
-    chromium, served_app, tmp_path
-):
-    for part in build_native("bart"):
-        part.save_pretrained(tmp_path / "bart")
-    with open_tab(chromium, served_app, "Explore") as page:
-        lens, target = page.locator("#explore-board"), page.locator("#explore-target input")
-        name, error = page.locator("#explore-other input"), page.locator("#explore-other-error")
-        expect(lens).to_contain_text("153+391 → 544")
-        page.get_by_role("button", name="Force an answer").click()
-        target.fill("643")
-        target.press("Enter")
-        expect(lens).to_contain_text("153+391 → 643")
-        page.locator("#explore-model > button").click()
-        name.fill(str(tmp_path / "missing"))
-        page.locator("#explore-open").click()
-        expect(error.get_by_role("alert")).to_be_visible()
-        settle(page)
-        expect(target).to_have_value("643")
-        expect(lens).to_contain_text("153+391 → 643")
-        name.fill(str(tmp_path / "bart"))
-        name.press("Enter")
-        expect(page.locator("#explore-origin")).to_contain_text("Bart")
-        expect(target).to_have_value("")
-        expect(error).to_have_text("")
+from tests.support.browser import LATE_REPLY, choose_tab, open_tab, run_long
 
 
 def test_explore_says_that_it_works_however_it_was_asked(chromium, served_app):

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import BUNDLED
-from tests.support.browser import PATIENCE, choose_save, choose_tab, expect_trained, listen, set_training
+from tests.support.browser import PATIENCE, choose_save, choose_tab, listen
 
 SOURCE = "153+391"
 
@@ -123,43 +123,6 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
         exec(panel.locator(".hf-code:visible").text_content(), scope := {})
     shown = panel.locator("tbody tr", has_text="Effective rank").locator("td").nth(1)
     assert float(shown.text_content()) == pytest.approx(scope["views"]["effective_rank"].item(), abs=0.005)
-
-
-NOT_YET = {"Validation accuracy", "Accuracy by length"}  # of Duel and Positions: nothing was trained there
-ROWS = """() => [...document.querySelectorAll(".hf-save")].filter(row => row.offsetParent).map(row => {
-    row.querySelector("[aria-haspopup]").click();
-    const offered = [...row.querySelectorAll("[role=menuitem]")].filter(one => one.offsetParent);
-    row.querySelector("[aria-haspopup]").click();
-    const title = row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim();
-    return [title, offered.some(one => one.textContent.startsWith("Python"))];
-})"""
-
-
-@pytest.mark.nightly  # tests/app/test_snippets.py runs the lines themselves
-def test_whatever_can_be_taken_away_can_be_copied_as_python(chromium, served_app):
-    page, found = chromium.new_page(viewport={"width": 1280, "height": 900}), {}
-    page.set_default_timeout(PATIENCE)
-    page.goto(served_app)
-    for name, filled in {
-        "Attention": "#attention-board .hf-save",
-        "Train": "#train-board .hf-save:visible",
-        "Try": "#try-board .hf-save:visible",
-        "Explore": ".hf-theory .hf-save:visible",
-        "Duel": "#duel-board",
-        "Positions": "#positions-board .hf-save",
-        "Language": "[role=tabpanel] .hf-save:visible",
-    }.items():
-        page.get_by_role("tab", name=name, exact=True).click()
-        if name == "Train":
-            set_training(page, Steps="8")
-            page.locator("#train").click()
-            expect_trained(page)
-        expect(page.locator(filled).first).to_be_visible(timeout=PATIENCE)
-        found[name] = page.evaluate(ROWS)
-    page.close()
-    assert all(found[name] for name in ("Attention", "Train", "Try", "Explore", "Positions", "Language"))
-    without = {title for rows in found.values() for title, has_lines in rows if not has_lines}
-    assert without <= NOT_YET
 
 
 # ---------------------------------------------------------------- a picture that stands alone

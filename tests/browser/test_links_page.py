@@ -9,13 +9,13 @@ from playwright.sync_api import expect
 from tests.support.browser import (
     PATIENCE,
     choose_tab,
+    expect_duel_ended,
     expect_trained,
     listen,
     set_training,
 )
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
-STEPS = "12"
 
 
 @contextlib.contextmanager
@@ -64,11 +64,11 @@ def expect_pixels(page, board, seen):
 def sent(chromium, served_app):
     """What a visitor sent who has left, {name: (link, pixels)}."""
     with visiting(chromium, served_app) as page:
-        return {**send_looks(page), **send_choices(page)}
+        return send_choices(page)
 
 
-def send_looks(page):
-    """Look at maps, train a run, and look back at one of its steps."""
+def send_choices(page):
+    """Choose what stands in boards, not in fields: cells, a merge and a token, a place, a curve."""
     kept = {}
     cells = page.locator("#attention-board canvas[tabindex]").first
     explained = page.locator("#attention-board .hf-read-line")
@@ -76,31 +76,6 @@ def send_looks(page):
     cells.press("ArrowUp")
     expect(explained).not_to_have_text(before, use_inner_text=True)
     kept["attention"] = copied(page), pixels(page, "#attention-board")
-    choose_tab(page, "Train")
-    set_training(page, Steps=STEPS)
-    page.get_by_role("button", name="Train", exact=True).click()
-    expect_trained(page)
-    choose_tab(page, "Explore")
-    expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-    heads = page.locator("#explore-board [data-kind=cross] .hf-grid button")
-    expect(heads).to_have_count(2)  # of the run, and no longer of the model that was shown before
-    heads.nth(1).click()
-    expect(page.locator("#explore-board")).to_contain_text("Head 1·2")
-    kept["run"] = copied(page), pixels(page, "#explore-board")
-    choose_tab(page, "Train")
-    page.get_by_role("button", name="Other seed").click()
-    expect(page.locator("#runs tbody tr")).to_have_count(2)
-    expect_trained(page)
-    page.get_by_role("button", name="Lay copy 1 over the curves").click()
-    expect(page.locator("#compared canvas[aria-label*='queries by']")).to_have_count(2)
-    page.locator("#compared").get_by_role("button", name="settings that are the same").click()
-    kept["runs"] = copied(page), [pixels(page, board) for board in ("#train-board", "#compared")]
-    return kept
-
-
-def send_choices(page):
-    """Choose in boards beside the fields: a merge and a token, a place and its wave, a curve and a cell."""
-    kept = {}
     choose_tab(page, "Language")
     board = page.locator("#tokens-board")
     board.get_by_label("Merges done").fill("3")
@@ -119,7 +94,7 @@ def send_choices(page):
     page.get_by_role("option").first.click()  # short ones are soon measured
     page.locator("#duel-steps input, #duel-steps textarea").fill("5")
     page.locator("#duel-start").click()
-    expect(page.locator("#duel-note")).to_contain_text("Keep one")
+    expect_duel_ended(page)
     page.locator("#duel-board").get_by_role("button", name="loss", exact=True).click()
     page.locator("#duel-board .hf-maps canvas:visible").first.press("ArrowRight")
     kept["duel"] = copied(page), pixels(page, "#duel-board")
@@ -128,11 +103,7 @@ def send_choices(page):
 
 @pytest.mark.parametrize(
     ("name", "board"),
-    [
-        ("attention", "#attention-board"),
-        ("language", "#tokens-board"),
-        ("positions", "#positions-board"),
-    ],
+    [("attention", "#attention-board"), ("language", "#tokens-board"), ("positions", "#positions-board")],
 )
 def test_a_link_restores_the_same_pixels_in_another_browser(chromium, sent, name, board):
     link, seen = sent[name]
@@ -148,39 +119,9 @@ def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium,
     link, seen = sent["duel"]
     with visiting(chromium, link) as page:
         expect(page.locator(".hf-link-says")).to_contain_text("is trained here again, to the same step")
-        expect(page.locator("#duel-note")).to_contain_text("Keep one")
+        expect_duel_ended(page)
         expect(page.locator("#duel-steps input, #duel-steps textarea")).to_have_value("5")
         expect_pixels(page, "#duel-board", seen)
-
-
-def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
-    link, (board, compared) = sent["runs"]
-    with visiting(chromium, link) as page:
-        says, runs = page.locator(".hf-link-says"), page.locator("#runs")
-        for place in ("first", "second"):
-            expect(says).to_contain_text(f"Of the sender's 2 models, the {place} is trained here again")
-        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
-        for _ in range(2):  # loaded again, the page has its runs and trains none of them
-            expect(runs.get_by_role("button", name="Lay copy 1 over")).to_have_attribute(
-                "aria-pressed", "true"
-            )
-            expect(page.locator("#compared")).to_contain_text("Hide what is the same")
-            expect_pixels(page, "#train-board", board)
-            expect_pixels(page, "#compared", compared)
-            expect(runs.locator("tbody tr")).to_have_count(2)
-            page.reload()
-
-
-def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
-    link, seen = sent["run"]
-    with visiting(chromium, link) as page:
-        says = page.locator(".hf-link-says")
-        expect(says).to_contain_text(f"The sender's model is trained here again: copy, {STEPS}\u202fsteps.")
-        expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
-        expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-        expect(page.locator("#explore-model")).to_contain_text("Model: copy 1 (this session)")
-        expect_pixels(page, "#explore-board", seen)
-        expect(says).to_be_hidden()
 
 
 def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium, served_app):

@@ -2,9 +2,10 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, choose_tab, expect_trained, open_tab, set_training
+from tests.support.browser import PATIENCE, choose_tab, expect_trained, open_tab, serve_app, set_training
 
 
 def test_runs_are_scrubbed_compared_and_there_after_a_reload(chromium, served_app):
@@ -124,3 +125,12 @@ def test_choosing_and_leaving_running_text_is_never_an_error(chromium, served_ap
             expect(page.locator("#note")).to_contain_text("parameters.")
         expect(page.get_by_text("Not taken")).to_have_count(0)
     assert failed == []
+
+
+@pytest.mark.gpu
+def test_where_there_is_a_gpu_visitors_train_on_it(chromium):
+    with serve_app(options=("--device", "auto")) as address, open_tab(chromium, address, "Train") as page:
+        set_training(page, Steps="120")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect_trained(page)
+        expect(page.locator("#tab-train .hf-origin")).to_contain_text("GPU, float32")

@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from demos import TABS
-from tests.support.browser import choose_tab, expect_trained, set_training
+from tests.support.browser import choose_tab, expect_duel_ended, expect_trained, set_training
 
 BROWSER = Path(__file__).parents[1] / "browser"
 WALK = (BROWSER / "vendor" / "axe-core" / "axe.min.js", BROWSER / "walk.js")  # for a page before it is loaded
@@ -65,9 +65,11 @@ def use_explore(page):
 
 def use_duel(page):
     """A duel too short to learn anything, to its end."""
+    page.locator("#duel-size input").click()
+    page.get_by_role("option").first.click()  # short ones are soon measured
     page.locator("#duel-steps input").fill("4")
     page.locator("#duel-start").click()
-    expect(page.locator("#duel-note")).to_contain_text("Keep one")
+    expect_duel_ended(page)
     expect(page.locator("#duel-board canvas:visible").first).to_be_visible()
 
 
