@@ -17,7 +17,7 @@ from tests.run import UNSTEADY, file_name
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
 # rows that only the tests which ask for them add; modules of one name, which pytest loads by itself
-collect_ignore_glob = ["project/added_*.py", "conftest.py", "app/conftest.py"]
+collect_ignore_glob = ["project/added_*.py", "conftest.py", "app/conftest.py", "browser/conftest.py"]
 BROWSER = Path(__file__).with_name("browser")
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
