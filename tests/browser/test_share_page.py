@@ -9,6 +9,7 @@ def test_a_bundled_checkpoint_is_pushed_verified_pulled_and_offered(chromium, se
     with open_tab(chromium, served_app, "Share") as page:
         page.get_by_label("Checkpoint", exact=True).last.click()
         page.get_by_role("option", name="attn-copy (bundled)").click()
+        expect(page.locator("#share-name input")).to_have_value("attn-copy")
         page.locator("#share-token input").fill(hub.token)
         page.locator("#share-push").click()
         pushed = page.locator("#share-pushed")
