@@ -5,37 +5,34 @@ import contextlib
 import dataclasses
 import io
 import json
-import os
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
-
-
-from demos import build_app  # noqa: E402
-from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.attention import head_view  # noqa: E402
-from demos.tabs.attention import tab as attention  # noqa: E402
-from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
-from demos.tabs.attention.tab import AttentionState  # noqa: E402
-from demos.ui import boards  # noqa: E402
-from hf_attn.analysis.ablation import measure_removal  # noqa: E402
-from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint  # noqa: E402
-from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
-from hf_attn.interpret.head import Head  # noqa: E402
-from hf_attn.tasks.base import CLASSES, TEXT  # noqa: E402
-from hf_attn.textbooks import DOCUMENTS  # noqa: E402
-from hf_attn.textbooks.exercises import BANKS  # noqa: E402
-from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES  # noqa: E402
-from tests.support.native_models import build_native  # noqa: E402
-from tests.support.sessions import begun, finished  # noqa: E402
+from demos import build_app
+from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.session import Session
+from demos.tabs.attention import head_view
+from demos.tabs.attention import tab as attention
+from demos.tabs.attention.head_view import RANDOM, WORKED, Settings
+from demos.tabs.attention.tab import AttentionState
+from demos.ui import boards
+from hf_attn.analysis.ablation import measure_removal
+from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.head import Head
+from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.textbooks import DOCUMENTS
+from hf_attn.textbooks.exercises import BANKS
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
+from tests.support.matrix import rows
+from tests.support.native_models import build_native
+from tests.support.sessions import begun, finished
 
 CATALOG = build_catalog()
 PARSER = str(BUNDLED / "attn-parser")
+SHOWN = ("attn-addition", "attn-parser", "attn-docstring-topics", "attn-sentences")
 READABLE = [path for _, path in CATALOG.folders if head_view.is_readable(Session(CATALOG), str(path))]
 
 
@@ -78,7 +75,9 @@ def sentence_of(view):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("folder", READABLE, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", rows(READABLE, [BUNDLED / name for name in SHOWN], name=lambda folder: folder.name)
+)
 def test_a_checkpoint_s_sentence_is_true_by_its_own_figures(folder):
     shown, found = view(str(folder)), load_checkpoint(folder)
     sentence, text, task, model = sentence_of(shown), shown.settings.text, found.task, found.model.eval()

@@ -5,23 +5,19 @@ import copy
 import functools
 import json
 import math
-import os
 
+import gradio as gr
+import orjson
 import pytest
+from gradio import components
+from gradio.components.api_component import Api
+from gradio.state_holder import SessionState
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
-
-import orjson  # noqa: E402
-from gradio import components  # noqa: E402
-from gradio.components.api_component import Api  # noqa: E402
-from gradio.state_holder import SessionState  # noqa: E402
-
-from demos import build_app  # noqa: E402
-from demos.core.fields import FieldError, read_number  # noqa: E402
-from demos.server import input_guard  # noqa: E402
-from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
-from demos.ui import formatting, notices  # noqa: E402
+from demos import build_app
+from demos.core.fields import FieldError, read_number
+from demos.server import input_guard
+from demos.session.catalog import ModelCatalog, build_catalog
+from demos.ui import formatting, notices
 
 LINKS = ("open_page", "go_on", "copy")  # what a link gives and takes stands in test_links.py
 NO_FIELDS = (components.State, components.HTML, Api)

@@ -1,35 +1,43 @@
-"""Scripts and agents do without the page what a visitor does on it: train, ask, fetch a map, take it away."""
+"""A server at home: scripts and agents do without the page what a visitor does on it; others do nothing."""
 
+import json
 import re
 import zipfile
 from pathlib import Path
 from unittest.mock import Mock
 
+import gradio as gr
 import pytest
 import torch
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-pytest.importorskip("gradio")
-
-import gradio as gr
-
 from demos.jobs.training_job import TrainingJob
 from demos.server import api as endpoints
+from demos.server.gate import MOST_BYTES
 from demos.session.catalog import ModelCatalog
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.training.failures import Diverged
-from tests.support.browser import serve_app
+from tests.support.raw_requests import Caller, serve_logged
 from tests.support.sessions import begun
 
 ROOT = Path(__file__).parents[2]
+OWN, FOREIGN = "http://127.0.0.1", "http://evil.example"
 NAMED = {"/tasks", "/checkpoints", "/train", "/write", "/attention_map", "/download"}
 
 
 @pytest.fixture(scope="module")
-def client(served_app):
-    return Client(served_app, verbose=False)
+def served_home(hub, tmp_path_factory):
+    """A server for its own machine and for agents, its owner's token, and its log."""
+    folder = tmp_path_factory.mktemp("home")
+    with serve_logged(folder / "log", hub.environment(folder, hub.token), "--mcp") as address:
+        yield Caller(address), folder / "log"
+
+
+@pytest.fixture(scope="module")
+def client(served_home):
+    return Client(served_home[0].address, verbose=False)
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +63,12 @@ def test_a_run_is_trained_measured_and_answers(client, run):
     assert answer["correct"] == (answer["prediction"] == "7 3 2")
 
 
-def test_the_same_seed_gives_the_same_model(client, run):
-    again = client.predict("copy", steps=60, settings={"max_length": 5}, api_name="/train")
-    assert again["checkpoint"] != run["checkpoint"]
-    asked = {"text": "7 3 2", "api_name": "/write"}
-    answers = [client.predict(checkpoint=each["checkpoint"], **asked) for each in (run, again)]
-    assert answers[0] == answers[1]
+def test_the_same_seed_gives_the_same_model(client):
+    learn = {"steps": 2, "settings": {"max_length": 5}, "api_name": "/train"}
+    names = [client.predict("copy", **learn)["checkpoint"] for _ in range(2)]
+    assert names[0] != names[1]
+    first, again = (client.predict(name, "7 3 2", api_name="/write") for name in names)
+    assert first == again
 
 
 def test_the_map_is_the_model_s_own(client):
@@ -96,11 +104,7 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
             ("copy", "", 5, 0, {"encoder_layers": 10**5}),
             "100\u202f000 layers are too many: up to 100",
         ),
-        (
-            "/train",
-            ("copy", "", 5, 0, {"num_symbols": 10**9}),
-            "num_symbols=1000000000 must be a whole",
-        ),
+        ("/train", ("copy", "", 5, 0, {"num_symbols": 10**9}), "num_symbols=1000000000 must be a whole"),
         ("/train", ("copy", "additive", 5, 0, {"num_layers": 101}), "101 layers are too many: up to 100"),
         ("/train", ("copy", "", 5, -1), "seed=-1: give a whole number from 0"),
         ("/train", ("copy", "", 2.7), "steps=2.7 is not allowed: give a valid integer"),
@@ -159,14 +163,14 @@ def test_a_run_is_kept_for_an_hour_also_where_nobody_trains_another(monkeypatch)
     assert api_session.kept == {}
 
 
-def test_the_lines_of_the_page_for_agents_work_as_pasted(served_app, capsys):
+def test_the_lines_of_the_page_for_agents_work_as_pasted(served_home, capsys):
     page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"<!-- tested: agents -->\n```python\n(.*?)```", page, re.DOTALL)
-    exec(code.replace("http://127.0.0.1:7860", served_app), {})
+    exec(code.replace("http://127.0.0.1:7860", served_home[0].address), {})
     assert "7 3 2" in capsys.readouterr().out
 
 
-def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(tmp_path):
+def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(served_home):
     pytest.importorskip("mcp")
     import anyio
     from mcp import ClientSession
@@ -174,7 +178,7 @@ def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(tmp_path):
 
     async def talk(address):
         async with (
-            streamable_http_client(f"{address}gradio_api/mcp/") as (read, write, _),
+            streamable_http_client(f"{address}/gradio_api/mcp/") as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()
@@ -183,8 +187,38 @@ def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(tmp_path):
             said = await session.call_tool("write_answer", asked)
             return tools, said.content[0].text
 
-    with serve_app(options=("--mcp",)) as address:
-        tools, said = anyio.run(talk, address)
+    tools, said = anyio.run(talk, served_home[0].address)
     assert len(tools) == len(NAMED)
     assert all(tool.description for tool in tools)
     assert "'prediction': '7 3 2', 'correct': True" in said
+
+
+# ---------------------------------------------------------------- who may come
+
+
+def test_at_home_folders_and_the_own_token_s_models_open(served_home, hub):
+    caller, _ = served_home
+    assert caller.open_other(str(hub.folder)) == ""
+    assert caller.open_other("ada/bert") == ""
+
+
+def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(served_home):
+    caller, log = served_home
+    port = caller.address.rpartition(":")[2]
+    forwarded = {
+        "x_forwarded_host": f"localhost:{port}",
+        "x_forwarded_for": "127.0.0.1",
+        "forwarded": "for=::1",
+    }
+    for headers in ({"host": "evil.example"}, {"host": "evil.example", **forwarded}, {"origin": FOREIGN}):
+        status, text = caller.get("/config", **headers)
+        assert status == 403
+        assert "answers its own machine alone" in json.loads(text)["error"]
+    assert caller.get("/config", origin=f"{OWN}:{port}")[0] == 200
+    assert "from a page of http://evil.example" in log.read_text()
+
+
+def test_a_request_too_large_to_be_one_is_not_read_to_its_end(served_home):
+    caller, _ = served_home
+    status, _ = caller.post("/gradio_api/run/predict", {"data": ["x" * (MOST_BYTES + 1)], "fn_index": 0})
+    assert status == 413

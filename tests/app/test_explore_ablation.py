@@ -2,16 +2,12 @@
 
 import itertools
 import json
-import os
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 import torch
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 from demos.jobs.job import FINISHED
 from demos.session.catalog import ModelCatalog, build_catalog, load_once

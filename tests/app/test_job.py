@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 import torch
 
-pytest.importorskip("gradio")
-
 from demos.core.limits import HOME
 from demos.jobs import job as jobs
 from demos.jobs import loop

@@ -1,16 +1,11 @@
 """Models of language in Explore: ours of English, and others'; what they expect, and what decides it."""
 
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
-
 from transformers import BertConfig, BertForMaskedLM
 
 from demos.session import model_input
@@ -92,13 +87,6 @@ def test_a_text_is_read_by_its_own_words_and_opens_at_what_decides_its_next_one(
     likeliest = whole.log_probabilities[-1].exp().topk(5).values.tolist()
     assert [p for _, p in last] == pytest.approx(likeliest)
     assert panels["predictions"]["decided"][str(len(WORDS))] == {"kind": "tired or wide", "right": ["cat"]}
-
-
-def test_a_link_of_before_with_a_target_shows_it_behind_the_text():
-    session = Session(CATALOG, device="cpu")
-    lens, _ = show(session, ENGLISH, TIRED, "cat was there .")
-    assert lens["kinds"]["decoder"]["rows"][-4:] == ["cat", "was", "there", "."]
-    assert lens["query"] == len(WORDS)
 
 
 def test_what_a_head_s_removal_does_to_a_word_and_to_its_kind_is_the_package_s():

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,9 +22,6 @@ from transformers import (
     T5Config,
     T5ForConditionalGeneration,
 )
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 from demos.session import maps as looking
 from demos.session import model_input

@@ -2,33 +2,30 @@
 
 import dataclasses
 import json
-import zlib
-from base64 import urlsafe_b64encode
 
 import pytest
 import torch
 
-gr = pytest.importorskip("gradio")
-
-from demos.core import limits  # noqa: E402
-from demos.jobs.loop import uses_global_rng  # noqa: E402
-from demos.links import codec as links  # noqa: E402
-from demos.session.page import JobSpec  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.duel import job as duels  # noqa: E402
-from demos.tabs.duel import tab as duel  # noqa: E402
-from demos.tabs.language import word_order, word_vectors  # noqa: E402
-from demos.tabs.positions import length_test  # noqa: E402
-from demos.tabs.positions import tab as positions  # noqa: E402
-from demos.tabs.train import form, replay  # noqa: E402
-from tests.support.linked_page import DUEL, trained_by  # noqa: E402
-from tests.support.sessions import begun, changed  # noqa: E402
+from demos.core import limits
+from demos.jobs.loop import uses_global_rng
+from demos.links import codec as links
+from demos.session.page import JobSpec
+from demos.session.session import Session
+from demos.tabs.duel import job as duels
+from demos.tabs.duel import tab as duel
+from demos.tabs.language import word_order, word_vectors
+from demos.tabs.positions import length_test
+from demos.tabs.positions import tab as positions
+from demos.tabs.train import form, replay
+from tests.support.linked_page import DUEL, trained_by
+from tests.support.sessions import begun, changed
 
 TABLE = "runs"
 
 
-def with_three_runs():
-    """Return a session with three runs of other seeds; the first is shown, the others are laid over it."""
+@pytest.fixture(scope="module")
+def three():
+    """A visitor with three runs of other seeds; the first is shown, the others are laid over it."""
     session = begun()
     trained_by(session)
     for seed in ("1", "2"):
@@ -36,7 +33,8 @@ def with_three_runs():
         trained_by(session)
     session.rename("run-3", "third <b>")
     session.show("run-1")
-    return session
+    yield session
+    session.close()
 
 
 def linked_form(linked, name):
@@ -48,10 +46,10 @@ def closing(*sessions):
         session.close()
 
 
-def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(linked):
-    sender, friend = with_three_runs(), linked.session()
+def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(linked, three):
+    friend = linked.session()
     boards = {TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
-    state, said = linked.describe("train", sender, boards)
+    state, said = linked.describe("train", three, boards)
     assert "the settings of third <b>, copy 2 and copy 1:" in said
     text = links.write_link(state)
     linked.read(text, friend)
@@ -64,7 +62,7 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(li
     laid = {"laid": ["run-1", "run-2", "run-99"], "open": [0]}
     assert told[-1]["opened"]["boards"][TABLE] == laid
     for name, again in (("run-3", "run-1"), ("run-2", "run-2"), ("run-1", "run-3")):
-        one, other = sender.runs[name], friend.runs[again]
+        one, other = three.runs[name], friend.runs[again]
         assert all(torch.equal(w, other.model.state_dict()[n]) for n, w in one.model.state_dict().items())
         films = [[(frame["step"], frame["maps"]) for _, frame in run.film] for run in (one, other)]
         assert films[0] == films[1]
@@ -73,19 +71,21 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(li
     assert len(friend.runs) == 3, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
     assert told["opened"]["boards"][TABLE]["laid"][:2] == ["run-1", "run-2"]
-    closing(sender, friend)
+    friend.close()
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(19.0, None), (21.0, "takes about 1:03 to train")])
-def test_what_all_jobs_of_a_link_take_together_decides_whether_it_asks(linked, seconds, asks):
-    sender, friend = with_three_runs(), linked.session()
-    for run in sender.runs.values():
-        run.worked_seconds = seconds
-    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
+def test_what_all_jobs_of_a_link_take_together_decides_whether_it_asks(
+    linked, three, seconds, asks, monkeypatch
+):
+    friend = linked.session()
+    for run in three.runs.values():
+        monkeypatch.setattr(run, "worked_seconds", seconds)
+    state, _ = linked.describe("train", three, {TABLE: {"laid": ["run-2", "run-3"]}})
     _, told = linked.read(links.write_link(state), friend)
     assert ("asks" in told) == (asks is not None)
     assert asks is None or asks in told["asks"]
-    closing(sender, friend)
+    friend.close()
 
 
 def test_a_links_runs_come_before_what_its_tab_learned_of_them(linked):
@@ -132,10 +132,10 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     closing(sender, friend)
 
 
-def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
+def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, three, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
-    sender, friend = with_three_runs(), linked.session()
-    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
+    friend = linked.session()
+    state, _ = linked.describe("train", three, {TABLE: {"laid": ["run-2", "run-3"]}})
     for seed in ("1", "7", "8"):  # the first of the link's, and two others
         friend.add(*form.read_form(changed(seed=seed)))
         trained_by(friend)
@@ -145,12 +145,12 @@ def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_roo
     assert "copy 3 was deleted to make room" in told[1]["opened"]["said"]
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
     assert len(told[-1]["opened"]["boards"][TABLE]["laid"]) == 2
-    closing(sender, friend)
+    friend.close()
 
 
-def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks(linked):
-    sender, friend = with_three_runs(), linked.session()
-    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
+def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks(linked, three):
+    friend = linked.session()
+    state, _ = linked.describe("train", three, {TABLE: {"laid": ["run-2", "run-3"]}})
     linked.read(links.write_link(state), friend)
     for updates in linked.links.open(friend):
         if len(friend.runs) == 2:
@@ -159,7 +159,7 @@ def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_th
             told = linked.told(updates)
     assert "One run of the sender's was not trained" in told["opened"]["said"]
     assert told["opened"]["boards"][TABLE]["laid"] == ["run-2"]
-    closing(sender, friend)
+    friend.close()
 
 
 def test_a_link_whose_run_was_deleted_while_it_was_trained_says_so(linked):
@@ -309,53 +309,3 @@ def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(linked,
     linked.open(links.write_link(linked.describe("duel", sender, {})[0]), friend)
     assert board_in(linked, "duel", friend) == board_in(linked, "duel", sender)
     closing(sender, friend)
-
-
-# ---------------------------------------------------------------- links that were copied before
-
-
-def version_1(**state):
-    packed = urlsafe_b64encode(zlib.compress(json.dumps(state).encode())).decode().rstrip("=")
-    return f"1.{packed}"
-
-
-def test_a_link_of_before_trains_its_runs_and_opens_its_fields_and_boards(linked):
-    sender, friend = with_three_runs(), linked.session()
-    described = [replay.describe_run(sender.runs[name]) for name in ("run-3", "run-2", "run-1")]
-    *beside, shown = [{"form": one["form"], "steps": 6, "name": one["name"]} for one in described]
-    boards = {"train-board": {"step": 2, "film": [0, 2]}, TABLE: {"laid": ["run-3", "run-2"], "open": []}}
-    text = version_1(
-        tab="train", values=linked.values_of("train"), boards=boards, run=shown, beside=beside, locked=True
-    )
-    _, told = linked.open(text, friend)
-    assert [run.name for run in friend.runs.values()] == ["third <b>", "copy 2", "copy 1"]
-    assert told["opened"]["boards"][TABLE]["laid"] == ["run-1", "run-2"]
-    assert told["opened"]["locked"]
-    explored = {"checkpoint": "run", "text": "1 2", "target": ""}
-    updates, _ = linked.open(version_1(tab="explore", values=explored, run=shown), friend)
-    assert updates[linked.fields["explore"]["checkpoint"]]["value"] == "run-3", "it is there"
-    closing(sender, friend)
-
-
-def test_a_link_of_before_learns_again_what_a_tab_had_learned(linked):
-    friend = linked.session()
-    text = version_1(tab="duel", learned={"duel": {"form": DUEL, "taken": [4, 4]}})
-    linked.open(text, friend)
-    assert [run.step for run in friend.state(duels.DuelJob).runs] == [4, 4]
-    friend.close()
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"tab": "train", "run": 3},
-        {"tab": "train", "run": {"form": {}, "steps": 1}},
-        {"tab": "train", "run": {"form": {"task": "Copy"}, "steps": "1"}, "beside": [1]},
-        {"tab": "duel", "learned": {"duel": 1}},
-        {"tab": "duel", "learned": {"growth": {"form": {}, "taken": [1]}}},
-        {"tab": "explore", "values": {"checkpoint": "run", "text": "1"}},
-    ],
-)
-def test_what_a_link_of_before_says_wrongly_is_refused_in_words(linked, state):
-    _, told = linked.open(version_1(**state))
-    assert told["refused"].endswith((".", "is."))

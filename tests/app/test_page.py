@@ -2,12 +2,6 @@
 
 import asyncio
 import json
-import os
-
-import pytest
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 import gradio as gr
 from gradio.state_holder import StateHolder

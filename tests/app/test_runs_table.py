@@ -1,14 +1,10 @@
 """Runs after they were trained: begun again, renamed, compared, scrubbed, and there when a page is back."""
 
 import json
-import os
 import time
 
 import numpy as np
 import pytest
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 from demos.jobs import probe as probing
 from demos.jobs.job import STOPPED

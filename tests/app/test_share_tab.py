@@ -1,27 +1,23 @@
 """The Share tab: a push is verified or refused in words, a pull is this visitor's, a token is nobody's."""
 
 import json
-import os
 import re
 import shutil
 import threading
 
 import pytest
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
-
-from demos.jobs.job import FAILED, FINISHED, STOPPED  # noqa: E402
-from demos.session.catalog import ModelCatalog  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.share import handlers as hub  # noqa: E402
-from demos.tabs.share import tab as sharing  # noqa: E402
-from demos.tabs.share.card_preview import render_card  # noqa: E402
-from demos.tabs.share.handlers import PullJob, PushJob, Transfer, embed_lines, load_lines  # noqa: E402
-from hf_attn.hub.client import HubError, Progress  # noqa: E402
-from hf_attn.hub.pull import Pulled  # noqa: E402
-from tests.support.hub_server import serve_hub  # noqa: E402
-from tests.support.sessions import Event, begun, finished, follow_job, read_boards  # noqa: E402
+from demos.jobs.job import FAILED, FINISHED, STOPPED
+from demos.session.catalog import ModelCatalog
+from demos.session.session import Session
+from demos.tabs.share import handlers as hub
+from demos.tabs.share import tab as sharing
+from demos.tabs.share.card_preview import render_card
+from demos.tabs.share.handlers import PullJob, PushJob, Transfer, embed_lines, load_lines
+from hf_attn.hub.client import HubError, Progress
+from hf_attn.hub.pull import Pulled
+from tests.support.hub_server import serve_hub
+from tests.support.sessions import Event, begun, finished, follow_job, read_boards
 
 
 @pytest.fixture

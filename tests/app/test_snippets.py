@@ -6,14 +6,10 @@ import copy
 import dataclasses
 import io
 import json
-import os
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
 
 from demos.session.catalog import ModelCatalog, build_catalog
 from demos.session.session import Session
@@ -49,6 +45,8 @@ from tests.support.public_face import find_private_imports
 from tests.support.sessions import ask_model, board_of, changed, finished, follow_job
 
 CATALOG = build_catalog()
+MIN_P = {"strategy": "min-p", "min_p": 0.2, "temperature": 2.0, "seed": 7}
+TOP_K = {"strategy": "top-k", "top_k": 3, "temperature": 1.7, "seed": 5}
 ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
 
 
@@ -99,7 +97,7 @@ def tried(chosen, text, **settings):
 @pytest.mark.parametrize(
     ("chosen", "text", "target"),
     [
-        (ADDITION, "153+391", ""),
+        pytest.param(ADDITION, "153+391", "", marks=pytest.mark.nightly),
         (ADDITION, "153+391", "540"),
         (TOPICS, "open a 'socket' and \"read\"", ""),
         (str(BUNDLED / "bahdanau-reverse"), "7 2 5", ""),
@@ -213,8 +211,8 @@ def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, mo
     [
         (ADDITION, "153+391", {}),
         (ADDITION, "153+391", {"strategy": "beam", "num_beams": 3}),
-        (ADDITION, "153+391", {"strategy": "min-p", "min_p": 0.2, "temperature": 2.0, "seed": 7}),
-        (ADDITION, "153+391", {"strategy": "top-k", "top_k": 3, "temperature": 1.7, "seed": 5}),
+        pytest.param(ADDITION, "153+391", MIN_P, marks=pytest.mark.nightly),
+        pytest.param(ADDITION, "153+391", TOP_K, marks=pytest.mark.nightly),
         (ADDITION, "153+391", {"strategy": "nucleus", "top_p": 0.8, "temperature": 1.3, "seed": 7}),
         (TOPICS, "open a 'socket' and \"read\"", {}),
     ],

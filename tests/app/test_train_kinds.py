@@ -1,23 +1,25 @@
 """Every kind of task and model in the Train tab: the map it shows, what it predicts, a table of one's own."""
 
 import base64
-import os
+import copy
 import shutil
 from pathlib import Path
 
 import pytest
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
-
 from demos.core.fields import task_choices
 from demos.core.upload import Table
+from demos.jobs import training_job
+from demos.jobs.training_job import TrainingJob
 from demos.session.run_files import pack_run
 from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 from demos.tabs.train.messages import interval_in_words
+from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
 from hf_attn.evaluation.metrics import evaluate, measure_quickly, score_answers
+from hf_attn.interpret.interventions import Intervention
+from hf_attn.tasks.splits import VALIDATION
 from tests.support.sessions import Event, board_of, changed, finished, follow
 from tests.support.tables import write_table
 
@@ -123,11 +125,7 @@ def test_another_task_forgets_the_table_of_the_last():
 
 @pytest.mark.parametrize(
     ("model", "title", "heads"),
-    [
-        ("dot", "Alignment", 1),
-        ("decoder", "Decoder self-attention", 2),
-        ("none", None, 0),
-    ],
+    [("dot", "Alignment", 1), ("decoder", "Decoder self-attention", 2), ("none", None, 0)],
 )
 def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has_none(model, title, heads):
     session, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")
@@ -162,3 +160,43 @@ def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path)
     assert guessed == pytest.approx(evaluate(model, task, n=50).overall.exact_match)
     assert 0 < guessed < 1
     session.close()
+
+
+# ---------------------------------------------------------------- which head a run needs
+
+
+@pytest.fixture(scope="module")
+def copier():
+    """A run of copying that has learned, and a head that it needs."""
+    filled = {name: update.get("value") for name, update in form.choose_task("Copy").items()}
+    made = form.read_form({**filled, "task": "Copy", "seed": "0", "probe": ""})
+    job = TrainingJob("run-1", "one", *made, "cpu")
+    list(job.follow())
+    return job
+
+
+def test_what_is_needed_is_not_said_of_a_run_that_goes_on_meanwhile(copier, monkeypatch):
+    job = copy.copy(copier)
+    found, job.needed = job.needed, None
+
+    def find_then_learn(*_):
+        job.step += 1
+        yield None
+        yield found
+
+    monkeypatch.setattr(training_job, "find_needed", find_then_learn)
+    job.find_needed()
+    assert job.needed is None
+
+
+def test_the_costliest_head_is_chosen_on_validation_and_a_layer_where_no_head_is_needed(copier):
+    job = copier
+    *_, found = find_needed(job.model, job.task, "cross", examples=100)
+    drops = {outcome.trial: outcome.drop for outcome in found.heads}
+    assert max(drops, key=drops.__getitem__) == found.without.trial
+    _, *validated = measure_outcomes(job.model, job.task, list(drops), 100, split=VALIDATION)
+    assert [outcome.drop for outcome in validated] == list(drops.values())
+    *_, layer = find_needed(job.model, job.task, "cross", examples=100, least=1.1)
+    assert layer.without.trial == Trial((Intervention("remove", "cross", 0),))
+    *_, unasked = find_needed(job.model, job.task, "cross", examples=100, most_heads=1)
+    assert (unasked.heads, unasked.without.trial) == ((), layer.without.trial)

@@ -9,11 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
-pytest.importorskip("gradio")
-
 import gradio as gr
+import pytest
 
 from demos.core import limits, upload
 from demos.core.limits import HOME, PUBLIC

@@ -1,34 +1,26 @@
 """Who may come to a server is decided once, at its launch: strangers everywhere but at home."""
 
 import asyncio
-import json
 import urllib.error
 import urllib.request
 
-import pytest
-
-pytest.importorskip("gradio")
-
 import gradio as gr
-from huggingface_hub import HfApi, constants, get_token
+import pytest
+from huggingface_hub import constants, get_token
 from huggingface_hub.utils import build_hf_headers
 
 from demos import launch
 from demos.core import limits
 from demos.core.limits import HOME, PUBLIC, TRUSTED, choose_limits, is_loopback
 from demos.server import input_guard
-from demos.server.gate import MOST_BYTES, Gate, find_foreign
+from demos.server.gate import Gate, find_foreign
 from tests.support.browser import find_free_port
-from tests.support.hub_server import serve_hub
-from tests.support.native_models import build_native
 from tests.support.raw_requests import Caller, serve_logged
 
 OWN, FOREIGN = "http://127.0.0.1", "http://evil.example"
-TOO_LONG = {"task": "copy", "steps": PUBLIC.steps + 1}
 
 
 # ---------------------------------------------------------------- whose limits
-REFUSED = "opens no files of its own"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
@@ -83,21 +75,34 @@ def test_a_page_with_the_limits_of_home_is_launched_for_nobody_else(options, mon
         asyncio.run(build_page()).launch(**options, prevent_thread_lock=True, quiet=True)
 
 
-def test_a_server_that_listens_for_others_has_public_limits(monkeypatch):
-    """What these let strangers do is asked of a Space, below; the launched process of its own is slow."""
+def test_a_server_that_listens_for_others_has_public_limits_and_asks_for_its_password(monkeypatch):
+    """What these limits let strangers do is asked of a Space, in test_space_server.py."""
     monkeypatch.delenv("SPACE_ID", raising=False)
     monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "")
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
     monkeypatch.setattr(limits, "_launched", [])
+    port = find_free_port()
 
     async def begin():
-        return launch.start("0.0.0.0", find_free_port(), device="cpu")
+        return launch.start("0.0.0.0", port, device="cpu", password="an öpen secret")
 
     page, where = asyncio.run(begin())
+    caller = Caller(f"http://127.0.0.1:{port}")
+    assert caller.get("/config")[0] == 401
+    for typed, status in (("wrong", 400), ("an öpen secret", 200)):
+        form = f"username=anyone&password={typed}".replace(" ", "+").replace("ö", "%C3%B6")
+        assert log_in(caller, form) == status
     page.close()
     assert limits.limits_here() == PUBLIC
     assert page.max_file_size == PUBLIC.upload_bytes
     assert "Visitors are strangers" in where
+
+
+def log_in(caller, form):
+    try:
+        return urllib.request.urlopen(f"{caller.address}/login", form.encode(), timeout=600).status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 
 async def build_page():  # outside an event loop Gradio opens some and never closes them
@@ -182,147 +187,8 @@ def test_what_the_gate_refuses_tells_the_browser_too_what_a_page_may_do():
     assert b"content-security-policy" in dict(sent[0]["headers"])
 
 
-# ---------------------------------------------------------------- real servers
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory):
-    """A Hub with a private BERT that only its owner's token may read."""
-    root = tmp_path_factory.mktemp("hub")
-    with serve_hub(root) as hub:
-        model, tokenizer = build_native("bert")
-        for part in (model, tokenizer):
-            part.save_pretrained(root / "bert")
-        api = HfApi(endpoint=hub.endpoint, token=hub.token)
-        api.create_repo("ada/bert", private=True)
-        api.upload_folder(repo_id="ada/bert", folder_path=root / "bert")
-        hub.folder = root / "bert"
-        yield hub
-
-
-def open_other(caller, name):
-    """What Explore says under its field of a folder or Hub id; nothing where it opens it."""
-    handler = next(
-        fn
-        for fn in caller.config["dependencies"]
-        if [caller.components[part].get("elem_id") for part in fn["inputs"]][1:] == ["explore-other"]
-    )
-    done, outputs = caller.call(handler, [None, name])
-    assert done, outputs
-    return outputs[1]
-
-
-@pytest.fixture(scope="module")
-def served_home(hub, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("home")
-    with serve_logged(folder / "log", hub.environment(folder, hub.token)) as address:
-        yield Caller(address), folder / "log"
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("host", marks=pytest.mark.nightly),
-        "space",
-        pytest.param("password-less trust", marks=pytest.mark.nightly),
-    ],
-)
-def served_away(request, hub, tmp_path_factory):
-    """A server to which others come, started by somebody whose token may read the private model."""
-    folder = tmp_path_factory.mktemp("away")
-    env = hub.environment(folder, hub.token)
-    given = {
-        "host": (env, [], "0.0.0.0"),
-        "space": ({**env, "SPACE_ID": "ada/attn"}, [], "0.0.0.0"),
-        "password-less trust": (env, ["--trust-visitors"], "127.0.0.1"),
-    }
-    env, options, host = given[request.param]
-    with serve_logged(folder / "log", env, *options, host=host) as address:
-        yield Caller(address), request.param
-
-
-def test_at_home_folders_and_the_own_token_s_models_open(served_home, hub):
-    caller, _ = served_home
-    assert open_other(caller, str(hub.folder)) == ""
-    assert open_other(caller, "ada/bert") == ""
-
-
-def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(served_home):
-    caller, log = served_home
-    port = caller.address.rpartition(":")[2]
-    forwarded = {
-        "x_forwarded_host": f"localhost:{port}",
-        "x_forwarded_for": "127.0.0.1",
-        "forwarded": "for=::1",
-    }
-    for headers in ({"host": "evil.example"}, {"host": "evil.example", **forwarded}, {"origin": FOREIGN}):
-        status, text = caller.get("/config", **headers)
-        assert status == 403
-        assert "answers its own machine alone" in json.loads(text)["error"]
-    assert caller.get("/config", origin=f"{OWN}:{port}")[0] == 200
-    assert "from a page of http://evil.example" in log.read_text()
-
-
-def test_away_from_home_neither_folders_nor_the_owner_s_token_open_anything(served_away, hub):
-    caller, _ = served_away
-    assert REFUSED in open_other(caller, str(hub.folder))
-    assert "There is no repo ada/bert" in open_other(caller, "ada/bert")
-
-
-def test_a_header_gives_no_stranger_the_rights_of_home(served_away, hub):
-    caller, _ = served_away
-    claims = {
-        "x_forwarded_for": "127.0.0.1",
-        "x_real_ip": "127.0.0.1",
-        "host": "localhost",
-        "forwarded": "for=::1",
-    }
-    handler = caller.find("train")
-    body = {
-        "data": ["copy", "", PUBLIC.steps + 1, 0, None],
-        "fn_index": handler["id"],
-        "session_hash": "claims",
-    }
-    assert caller.post("/gradio_api/queue/join", body, **claims)[0] == 200
-    assert REFUSED in open_other(caller, str(hub.folder))
-
-
-def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of_home(served_away):
-    caller, kind = served_away
-    steps = PUBLIC.steps + 1 if kind != "password-less trust" else HOME.steps + 1
-    done, said = caller.call(caller.find("train"), ["copy", "", steps, 0, None])
-    assert not done
-    most = PUBLIC.steps if kind != "password-less trust" else HOME.steps
-    assert f"{most:,}".replace(",", "\u202f") in said.replace("\u00a0", "\u202f")
-
-
-def test_a_space_alone_lets_others_pages_show_it(served_away):
-    caller, kind = served_away
-    policy = urllib.request.urlopen(caller.address, timeout=600).headers["content-security-policy"]
-    assert policy.endswith("frame-ancestors https:" if kind == "space" else "frame-ancestors 'self'")
-    sources = {source for part in policy.split("; ")[:-1] for source in part.split()[1:]}
-    assert sources <= {"'self'", "'none'", "'unsafe-inline'", "'unsafe-eval'", "data:", "blob:"}
-
-
-def test_with_a_password_nobody_comes_in_without_it(hub, tmp_path):
+@pytest.mark.nightly  # the password that a launch is given is asked for above
+def test_the_password_of_the_environment_is_asked_for(hub, tmp_path):
     env = {**hub.environment(tmp_path), "HF_ATTN_PASSWORD": "an öpen secret"}
     with serve_logged(tmp_path / "log", env) as address:
-        caller = Caller(address)
-        assert caller.config == {}
-        assert caller.get("/config")[0] == 401
-        for typed, status in (("wrong", 400), ("an öpen secret", 200)):
-            form = f"username=anyone&password={typed}".replace(" ", "+").replace("ö", "%C3%B6")
-            assert log_in(caller, form) == status
-
-
-def log_in(caller, form):
-    try:
-        return urllib.request.urlopen(f"{caller.address}/login", form.encode(), timeout=600).status
-    except urllib.error.HTTPError as error:
-        return error.code
-
-
-def test_a_request_too_large_to_be_one_is_not_read_to_its_end(served_home):
-    caller, _ = served_home
-    status, _ = caller.post("/gradio_api/run/predict", {"data": ["x" * (MOST_BYTES + 1)], "fn_index": 0})
-    assert status == 413
+        assert Caller(address).config == {}

@@ -3,19 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from demos.app import HEAD
 from demos.ui import boards
-from tests.support.browser import PATIENCE, choose_save, listen
+from tests.support.board_page import mount, open_board_page
+from tests.support.browser import choose_save
 
-MOUNT = """([name, css, value]) => {
-  const element = document.createElement("div");
-  element.id = name;
-  element.className = `${css}-block`;
-  element.innerHTML = `<div class="${css} hf-board"></div>`;
-  document.querySelector("main").append(element);
-  const props = { value: JSON.stringify(value) };
-  hfAttn.mount(name, { id: name, element, props, watch: () => {}, trigger: () => {} });
-}"""
 TRUTH = [[1, 0], [0, 1]]
 MAPS = {"rows": ["a", "b"], "cols": ["a", "b"], "heads": 1, "truth": TRUTH}
 PACKED = boards.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
@@ -23,20 +14,8 @@ PACKED = boards.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
 
 @pytest.fixture
 def page(chromium):
-    """A page with the app's styles and scripts and nothing on it; afterwards no script has failed."""
-    page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page.set_default_timeout(PATIENCE)
-    complaints = listen(page)
-    page.set_content(f"{HEAD}<body class='gradio-container'><main></main>")
-    yield page
-    page.close()
-    assert complaints == []
-
-
-def mount(page, name, css, value):
-    """Draw a board and return where."""
-    page.evaluate(MOUNT, [name, css, value])
-    return page.locator(f"#{name}")
+    with open_board_page(chromium) as page:
+        yield page
 
 
 def test_a_value_that_comes_behind_a_later_one_of_the_same_visit_is_not_shown(page):
@@ -87,7 +66,7 @@ def duel_of(contestants, **more):
 
 
 def test_a_duel_whose_answers_are_hidden_says_what_was_written_and_not_that_it_is_wrong(page):
-    board = mount(page, "duel_board", "hf-duel", duel_of([contestant(True), contestant(False)]))
+    board = mount(page, "duel_board", "duel_board", "hf-duel", duel_of([contestant(True), contestant(False)]))
     lines, heading = board.locator(".hf-writes-line"), board.locator(".hf-maps-panel h2")
     expect(heading).to_contain_text("example: a c → a c")
     expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
@@ -106,7 +85,7 @@ def test_three_maps_of_a_duel_stand_in_one_row_unless_they_are_wide(page, column
     wide = {"rows": labels, "cols": labels, "truth": None, "source": columns}
     wide |= {"maps": boards.encode_maps([[[1 / columns] * columns] * columns])}
     three = [one | {"map": one["map"] | wide} for one in [contestant(True)] * 3]
-    board = mount(page, "duel_board", "hf-duel", duel_of(three))
+    board = mount(page, "duel_board", "duel_board", "hf-duel", duel_of(three))
     tops = [cell.bounding_box()["y"] for cell in board.locator(".hf-map-cell").all()]
     assert len(set(tops)) == rows
 
@@ -122,8 +101,8 @@ def test_runs_that_are_laid_over_show_no_rings_while_answers_are_hidden(page):
     }""")
     frame = {"step": 5, "maps": [PACKED]}
     messages = [{"run": run, "meta": MAPS | {"layers": [1]}, "points": [], "frames": [frame]} for run in "ab"]
-    mount(page, "train_board", "hf-train", messages[0])
-    compared = mount(page, "compare_board", "hf-compare", {"runs": messages[1:]})
+    mount(page, "train_board", "train_board", "hf-train", messages[0])
+    compared = mount(page, "compare_board", "compare_board", "hf-compare", {"runs": messages[1:]})
     page.evaluate("""() => {
       const [current, other] = ["a", "b"].map(id => ({ id, name: id, settings: [], results: [] }));
       const detail = { current, others: [{ ...other, colour: "series-2", dash: 1 }] };
@@ -205,7 +184,7 @@ COPIED = """goes => {
 @pytest.mark.parametrize("goes", [True, False])
 def test_a_text_is_copied_over_plain_http_or_left_selected(page, name, css, value, press, text, goes):
     page.evaluate(COPIED, goes)
-    board = mount(page, name, css, value)
+    board = mount(page, name, name, css, value)
     if press:
         board.locator(press).first.click()
     else:

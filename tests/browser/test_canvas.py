@@ -1,25 +1,15 @@
-"""The pictures of the app in a real browser, inside a real small Gradio page."""
+"""The pictures of the app's boards in a real browser, on a page without a server."""
 
-import json
-import re
-import xml.etree.ElementTree as ElementTree
+import contextlib
 
-import gradio as gr
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from demos.app import HEAD
-from demos.tabs.explore.tab import explore_board
-from demos.tabs.train.tab import runs_table, train_board
-from demos.tabs.try_it.tab import try_board
-from demos.ui import boards, notices
-from demos.ui.theme import THEME
-from hf_attn.viz import web
-from tests.support.browser import PATIENCE, choose_save, find_free_port, listen
+from demos.ui import boards
+from tests.support.board_page import cell_point, colour_at, mount, open_board_page, scale_colour
 
 WORDS = ["the", "bank", "by", "the river"]
-EVIL = "<img src=x onerror=window.bad=1>"
 SOURCE, TARGET = [*"12+34", "end"], [*"46", "end"]
 TRUTH = [[1, 2, 0, 1, 2, 0], [0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]]
 
@@ -77,13 +67,6 @@ def predictions(step):
              "right": right, "answer": "46"}]  # fmt: skip
 
 
-LOSS = [[1, 2.0], [100, 1.0]]
-CURVES = {"held_out": None, "loss": LOSS}
-NOW = {"id": "a", "name": "addition, now", "validation": 0.5, "curve": [[0, 0], [100, 0.5]], **CURVES}
-BEFORE = {"id": "b", "name": "addition, before", "validation": 0.2, "curve": [[0, 0], [150, 0.2]], **CURVES}
-RUNS = {"runs": [NOW, BEFORE], "current": "a"}
-
-
 def try_value(words=("ASSIGN", "x", "7")):
     """Return an answer of three symbols with the distribution of each step."""
     wide = softmax(np.array([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0], [1.0, 0.5, 0.0]]))
@@ -98,113 +81,31 @@ def try_value(words=("ASSIGN", "x", "7")):
 
 
 FAILED = message("a", [0, 10], status="error", message="The loss became NaN at step 10.")
-STRANGE = (try_value((EVIL, "${1+1}", "{{value}}")), explore_value(["the", EVIL, "by", "river"]))
 CASES = {
-    "empty": (None, None, None, None),
-    "run": (message("a", range(0, 101, 10)), RUNS, try_value(), explore_value()),
-    "untrained": (message("a", [0]), None, None, {**explore_value(), "untrained": True}),
-    "failed": (FAILED, None, None, None),
-    "evil": (None, None, *STRANGE),
-    "long": (None, None, None, explore_value([f"w{i}" for i in range(100)])),
+    "empty": (None, None, None),
+    "run": (message("a", range(0, 101, 10)), try_value(), explore_value()),
+    "untrained": (message("a", [0]), None, {**explore_value(), "untrained": True}),
+    "failed": (FAILED, None, None),
 }
 
 
-def build_app():
-    """Return a page with the boards filled by ?case=, a field for more train messages, and the last event."""
-    with gr.Blocks() as app:
-        gr.HTML(notices.headline([f"The row of {EVIL}."]))
-        gr.Button("Train", elem_classes="train")
-        with train_board("train") as train:
-            runs = runs_table("runs")
-        pictures = [train, runs, try_board("try"), explore_board("explore")]
-        heard, raw = gr.Textbox(elem_id="heard"), gr.Textbox(elem_id="raw")
-
-        def fill(request: gr.Request):
-            return [boards.to_json(value) for value in CASES[request.query_params.get("case", "empty")]]
-
-        def hear(event: gr.EventData):
-            return json.dumps(event._data)
-
-        app.load(fill, None, pictures, show_progress="hidden")
-        raw.submit(lambda text: text, raw, train, show_progress="hidden")
-        runs.open_run(hear, None, heard)
-        pictures[3].pick(hear, None, heard, trigger_mode="multiple")
-    return app
-
-
-@pytest.fixture(scope="module")
-def app_url():
-    app = build_app()
-    here = {"server_port": find_free_port()}  # Gradio's own search leaves a socket open at each that is taken
-    _, url, _ = app.launch(head=HEAD, theme=THEME, prevent_thread_lock=True, quiet=True, **here)
-    yield url
-    app.close()
-
-
-@pytest.fixture(scope="module")
-def context(chromium):
-    """Share one cache, so that only the first page loads Gradio anew."""
-    return chromium.new_context()
-
-
 @pytest.fixture
-def visit(context, app_url):
-    """Open the page in a case; afterwards no script has failed and nothing outside was asked for."""
-    pages, heard = [], []
+def visit(chromium):
+    """Open a page with the boards in a case."""
+    with contextlib.ExitStack() as stack:
 
-    def open_page(case, width=1280, theme="light"):
-        page = context.new_page()
-        page.set_viewport_size({"width": width, "height": 900})
-        page.set_default_timeout(PATIENCE)
-        heard.append(listen(page, (app_url, "data:", "blob:")))
-        page.goto(f"{app_url}?case={case}&__theme={theme}")
-        signs = {"empty": "will be drawn here", "evil": "Head 2", "long": "Head 2"}
-        expect(page.locator("body")).to_contain_text(signs.get(case, "of 200"))
-        pages.append(page)
-        return page
+        def open_page(case):
+            page = stack.enter_context(open_board_page(chromium))
+            for name, value in zip(("train", "try", "explore"), CASES[case], strict=True):
+                mount(page, name, f"{name}_board", f"hf-{name}", value)
+            return page
 
-    yield open_page
-    for page in pages:
-        page.close()
-    assert not any(heard), heard
+        yield open_page
 
 
 def map_canvas(page, board):
     """Return the large map of a board."""
     return page.locator(f"#{board} canvas[role=img][tabindex='0'][aria-label*='queries by']")
-
-
-def cell_point(page, board, row, col, at=0.5):
-    """Return where a cell lies in its canvas; at 0.5 is its middle, 0.15 its corner."""
-    return map_canvas(page, board).evaluate(
-        """(canvas, [labels, row, col, at]) => {
-            const host = canvas.parentElement, {layout} = hfAttn.heatmapPaint;
-            const o = {rows: labels, cols: labels, maxCell: 60};
-            const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.themeOf(host), o);
-            return {x: box.x0 + (col + at) * box.w, y: box.y0 + (row + at) * box.h};
-        }""",
-        [WORDS, row, col, at],
-    )
-
-
-def colour_at(page, board, row, col):
-    """Return the colour in the corner of a cell as [r, g, b]."""
-    point = cell_point(page, board, row, col, 0.15)
-    return map_canvas(page, board).evaluate(
-        """(canvas, at) => {
-            const [x, y] = [at.x * devicePixelRatio, at.y * devicePixelRatio];
-            return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
-        }""",
-        point,
-    )
-
-
-def scale_colour(weight, theme="light"):
-    """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
-    css = web.read_asset("core/tokens.css").split(".dark {")
-    stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
-    rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
-    return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]
 
 
 def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
@@ -213,41 +114,20 @@ def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(v
     for theme in ("light", "dark"):
         page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert np.allclose(colour_at(page, "explore", 3, 0), scale_colour(weights[3, 0], theme), atol=1.5)
+        assert np.allclose(
+            colour_at(map_canvas(page, "explore"), (WORDS, WORDS), 3, 0),
+            scale_colour(weights[3, 0], theme),
+            atol=1.5,
+        )
 
 
 def test_hovering_names_the_two_tokens_and_the_weight_and_says_what_is_masked(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 3, 1))
+    canvas = map_canvas(page, "explore")
+    canvas.hover(position=cell_point(canvas, (WORDS, WORDS), 3, 1))
     expect(page.locator(".hf-tip")).to_have_text(f"the␣river reads bankweight {weights[3, 1]:.3f}")
-    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 1, 2))
+    canvas.hover(position=cell_point(canvas, (WORDS, WORDS), 1, 2))
     expect(page.locator(".hf-tip")).to_have_text("bank may not read bymasked")
-
-
-def test_arrows_move_the_chosen_cell_and_the_live_line_says_so(visit):
-    page, weights = visit("run"), causal_maps(4)[1, 0]
-    live, canvas = page.locator("#explore [aria-live=polite]").last, map_canvas(page, "explore")
-    canvas.focus()
-    moves = [("ArrowLeft", 2, 0, "by reads the"), ("ArrowDown", 3, 0, "the␣river reads the")]
-    for key, row, col, words in moves:
-        page.keyboard.press(key)
-        expect(live).to_have_text(f"{words}, weight {weights[row, col]:.3f}")
-    page.keyboard.press("Home")
-    page.keyboard.press("ArrowUp")
-    page.keyboard.press("End")
-    expect(live).to_have_text("by may not read the␣river, masked")
-    expect(page.locator("#heard textarea, #heard input")).to_have_value(re.compile(r'"query": 2, "key": 3'))
-    page.keyboard.press("Escape")
-    expect(page.locator("#explore .hf-cell h2")).to_have_text("No cell chosen")
-
-
-def test_the_table_holds_the_numbers_of_the_map(visit):
-    page, weights = visit("run"), causal_maps(4)[1, 0]
-    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
-    rows = page.locator("#explore .hf-numbers tbody tr")
-    wanted = [[f"{weights[r, c]:.3f}" if c <= r else "masked" for c in range(4)] for r in range(4)]
-    assert [row.locator("td").all_text_contents() for row in rows.all()] == wanted
-    expect(rows.nth(3).locator("th")).to_have_text("the␣river")
 
 
 def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
@@ -279,27 +159,10 @@ def test_where_labels_have_no_room_every_tenth_place_has_its_number_and_the_chos
         assert told.count("+") == 1
 
 
-def test_hiding_the_first_token_renormalises_the_rest(visit):
-    page, row = visit("run"), causal_maps(4)[1, 0][2]
-    expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")
-    page.locator("#explore .hf-researchers > summary").click()
-    page.locator("#explore").get_by_label("Ignore the first token").check()
-    expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1] / (1 - row[0]):.3f}")
-
-
 def test_the_figures_of_a_row_are_its_entropy_and_its_weight_on_the_first_key(visit):
     page, row = visit("run"), causal_maps(4)[1, 0][2][:3]
     facts = page.locator("#explore .hf-facts tbody tr td:nth-child(2)").all_text_contents()
     assert facts == [f"{100 * row[0]:.1f}\u202f%", f"{-(row * np.log2(row)).sum():.2f}", f"{np.log2(3):.2f}"]
-
-
-def test_the_svg_shows_the_same_labels_and_weights(visit):
-    page, weights = visit("run"), causal_maps(4)[1, 0]
-    with page.expect_download() as download:
-        choose_save(page.locator("#explore .hf-one"), "SVG")
-    svg = ElementTree.parse(download.value.path()).getroot()
-    texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"bank", "the␣river", "query", ": reads ↓", f"{weights[3, 1]:.2f}"[1:]} <= texts
 
 
 def test_packed_maps_are_read_to_a_part_in_65535(visit):
@@ -307,34 +170,6 @@ def test_packed_maps_are_read_to_a_part_in_65535(visit):
     sent = [boards.encode_maps(maps), list(maps.shape)]
     read = page.evaluate("([packed, shape]) => hfAttn.unpack(packed, shape)", sent)
     assert np.abs(np.array(read) - maps).max() <= 0.5 / 65535 + 1e-9
-
-
-def test_over_64_tokens_a_window_with_an_overview_is_shown(visit):
-    page = visit("long")
-    expect(page.locator("#explore .hf-overview-side")).to_be_visible()
-    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
-    expect(page.locator("#explore .hf-numbers tbody tr")).to_have_count(48)
-    map_canvas(page, "explore").focus()
-    page.keyboard.press("PageDown")
-    expect(page.locator("#explore .hf-numbers tbody th").first).to_have_text("w48 49")
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_never_scrolls_sideways(visit, width):
-    page = visit("run", width=width)
-    expect(page.locator("#train .hf-film button").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-
-
-def test_markup_in_a_token_is_text(visit):
-    page = visit("evil")
-    page.locator("#explore .hf-researchers > summary").click()
-    expect(page.locator("#explore .hf-tok").nth(1)).to_have_text(EVIL.replace(" ", "␣"))
-    expect(page.locator("#try .hf-steps button").nth(1)).to_contain_text("${1+1}")
-    expect(page.locator(".hf-headline").first).to_contain_text(EVIL)
-    page.locator("#explore .hf-one").get_by_role("button", name="Show as table").click()
-    expect(page.locator("#explore .hf-numbers")).to_contain_text(EVIL.replace(" ", "␣"))
-    assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img[src=x]').length]") == [None, 0]
 
 
 def test_one_cursor_moves_curves_map_and_predictions_and_follow_returns_to_the_run(visit):
@@ -360,8 +195,7 @@ def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
     page = visit("run")
 
     def send(value):
-        page.locator("#raw textarea, #raw input").fill(boards.to_json(value))
-        page.locator("#raw textarea, #raw input").press("Enter")
+        page.locator("#train").evaluate("(board, value) => board.send(value)", value)
 
     send(message("a", [120]))
     expect(page.locator("#train .hf-when")).to_contain_text("step 120")
@@ -387,19 +221,6 @@ def test_untrained_and_failed_runs_and_the_empty_state_say_so_in_words(visit):
     expect(page.locator("#train .hf-stats dd").first).to_have_text("–")
     expect(page.locator("#train .hf-film .blank")).to_have_count(9)
     expect(page.locator("#explore")).to_contain_text("the map of one head will be drawn here")
-
-
-def test_a_row_of_the_runs_table_opens_in_python_lies_over_the_curves_and_can_be_undeleted(visit):
-    page = visit("run")
-    runs = page.locator("#runs")
-    runs.get_by_role("button", name="Lay addition, before over the curves").click()
-    expect(page.locator("#train .hf-keys").first).to_contain_text("addition, before")
-    runs.get_by_role("button", name="Open addition, before").click()
-    expect(page.locator("#heard textarea, #heard input")).to_have_value('{"run": "b"}')
-    runs.get_by_role("button", name="Delete addition, before").click()
-    expect(page.locator("#train .hf-keys").first).not_to_contain_text("addition, before")
-    runs.get_by_role("button", name="Undo").click()
-    expect(runs.get_by_role("button", name="Delete addition, before")).to_be_visible()
 
 
 def test_a_click_on_a_written_symbol_shows_that_steps_distribution(visit):

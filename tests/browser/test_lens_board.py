@@ -54,15 +54,7 @@ def random_value(queries=5, keys=5, heads=2):
     labels = [f"w{i}" for i in range(keys)]
     sent = {"maps": pack(weights), "shape": list(weights.shape)}
     kinds = {"encoder": {**sent, "rows": labels[:queries], "cols": labels}}
-    return {
-        "kinds": kinds,
-        "kind": "encoder",
-        "layer": 0,
-        "head": 1,
-        "query": 2,
-        "key": 0,
-        "id": 1,
-    }, weights
+    return {"kinds": kinds, "kind": "encoder", "layer": 0, "head": 1, "query": 2, "key": 0, "id": 1}, weights
 
 
 def tell_sent(page, event):

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 
 import numpy as np
 import pytest
@@ -42,58 +41,8 @@ def visit(chromium, tmp_path):
     assert not any(heard), heard
 
 
-@pytest.fixture(scope="module")
-def t5_view():
-    model, tokenizer = build_native("t5")
-    return show_attention(model, tokenizer, "the cat sat on the mat", "the dog")
-
-
 def large_map(page):
     return page.locator("canvas[role=img][tabindex='0'][aria-label*='queries by']")
-
-
-def colours_in(canvas):
-    """How many colours a canvas shows; one or two where nothing is drawn."""
-    return canvas.evaluate(
-        """canvas => {
-            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-            const found = new Set();
-            for (let i = 0; i < data.length; i += 4) found.add(data.slice(i, i + 4).join());
-            return found.size;
-        }"""
-    )
-
-
-def test_a_blank_output_without_a_network(visit, t5_view, tmp_path):
-    page = visit(t5_view.save(tmp_path / "maps.html").read_text(encoding="utf-8"))
-    expect(large_map(page)).to_be_visible()
-    page.wait_for_function("document.querySelector('canvas[tabindex]').width > 100")
-    assert colours_in(large_map(page)) > 20
-    assert page.evaluate("document.fonts.size") == 0
-
-
-def test_the_frame_of_a_notebook_shows_the_lens_apart_from_the_notebook_s_own_style(visit, t5_view):
-    style = "<style>canvas, button { display: none !important } * { color: red !important }</style>"
-    page = visit(f"<!doctype html><meta charset=utf-8>{style}<body>{t5_view._repr_html_() * 2}</body>")
-    frames = page.frame_locator("iframe")
-    for frame in (frames.first, frames.last):
-        expect(large_map(frame)).to_be_visible()
-    frames.last.locator("[data-kind=encoder] button").first.click()
-    expect(frames.last.locator("h2").first).to_contain_text("the input reads itself")
-    expect(frames.first.locator("h2").first).to_contain_text("the answer reads the input")
-    with page.expect_download() as download:
-        choose_save(frames.last.locator(".hf-one"), "SVG")
-    assert "<svg" in download.value.path().read_text()
-
-
-def test_a_head_of_another_kind_changes_the_map(visit, t5_view):
-    page = visit(t5_view.to_html())
-    for kind in ("encoder", "decoder", "cross"):
-        page.locator(f"[data-kind={kind}] button").first.click()
-        rows, columns = getattr(t5_view.maps, kind).shape[2:]
-        expect(large_map(page)).to_have_attribute(
-            "aria-label", re.compile(f"{rows} queries by {columns} keys")
-        )
 
 
 def test_some_layers_and_heads_keep_their_numbers_in_the_page_and_in_what_it_saves(visit):
@@ -177,10 +126,3 @@ def test_patches_are_named_with_plain_spaces(visit):
     page = visit(show_attention(build_vit(), None, torch.rand(1, 3, 24, 32)).to_html())
     page.get_by_text("For researchers").click()
     expect(page.locator(".hf-tok").nth(1)).to_have_text("row\u00a01,\u00a0col\u00a01")
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_never_scrolls_sideways(visit, t5_view, width):
-    page = visit(t5_view.to_html(), width=width)
-    expect(large_map(page)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -1,4 +1,4 @@
-"""Links between two browsers: what one saw on a server that has stopped, the other sees pixel by pixel."""
+"""Links between two browsers: what one saw, the other sees pixel by pixel."""
 
 import contextlib
 import re
@@ -9,15 +9,13 @@ from playwright.sync_api import expect
 from tests.support.browser import (
     PATIENCE,
     choose_tab,
+    expect_duel_ended,
     expect_trained,
     listen,
-    run_long,
-    serve_process,
     set_training,
 )
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
-STEPS = "12"
 
 
 @contextlib.contextmanager
@@ -64,32 +62,13 @@ def expect_pixels(page, board, seen):
 
 @pytest.fixture(scope="module")
 def sent(chromium, served_app):
-    """What was sent, {name: (link, pixels)}, for a server that knows nothing of it: the other has stopped."""
-    with serve_process() as (server, address):
-        with visiting(chromium, address) as page:
-            links = {**send_looks(page), **send_choices(page)}
-        told = kill_amid_a_run(chromium, server, address)
-    links = {name: (link.replace(address, served_app), seen) for name, (link, seen) in links.items()}
-    return {**links, "told of the server": told}
+    """What a visitor sent who has left, {name: (link, pixels)}."""
+    with visiting(chromium, served_app) as page:
+        return send_choices(page)
 
 
-def kill_amid_a_run(chromium, server, address):
-    """Kill a server while it trains for somebody, and return what their page says of it."""
-    page = chromium.new_context().new_page()
-    page.set_default_timeout(PATIENCE)
-    page.goto(address)
-    choose_tab(page, "Train")
-    run_long(page)
-    server.kill()
-    alert = page.get_by_role("alert").filter(has_text="The server does not answer")
-    expect(alert).to_be_visible()
-    told = alert.inner_text()
-    page.context.close()
-    return told
-
-
-def send_looks(page):
-    """Look at maps, train a run, and look back at one of its steps."""
+def send_choices(page):
+    """Choose what stands in boards, not in fields: cells, a merge and a token, a place, a curve."""
     kept = {}
     cells = page.locator("#attention-board canvas[tabindex]").first
     explained = page.locator("#attention-board .hf-read-line")
@@ -97,48 +76,6 @@ def send_looks(page):
     cells.press("ArrowUp")
     expect(explained).not_to_have_text(before, use_inner_text=True)
     kept["attention"] = copied(page), pixels(page, "#attention-board")
-    choose_tab(page, "Explore")
-    page.locator("#explore-board .hf-grid button").nth(3).click()
-    page.locator("#explore-board .hf-researchers > summary").click()
-    page.locator("#explore-board input[type=range]").first.fill("0.1")
-    expect(page.locator("#explore-board")).to_contain_text("Head 1·4")
-    page.locator("#explore-board .hf-one").get_by_role("button", name="Show as table").click()
-    kept["explore"] = copied(page), pixels(page, "#explore-board")
-    page.get_by_label("Hide the answers").evaluate("box => box.click()")
-    page.get_by_label("Lock the settings").evaluate("box => box.click()")
-    kept["lesson"] = copied(page), None
-    for name in ("Lock the settings", "Hide the answers"):
-        page.get_by_label(name).evaluate("box => { box.checked = false; }")
-    choose_tab(page, "Train")
-    set_training(page, Steps=STEPS)
-    page.get_by_role("button", name="Train", exact=True).click()
-    expect_trained(page)
-    page.locator("#train-board .hf-film button:enabled").nth(1).click()
-    expect(page.locator("#train-board .hf-film button:enabled").nth(1)).to_have_attribute(
-        "aria-pressed", "true"
-    )
-    kept["train"] = copied(page), pixels(page, "#train-board")
-    choose_tab(page, "Explore")
-    expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-    heads = page.locator("#explore-board [data-kind=cross] .hf-grid button")
-    expect(heads).to_have_count(2)  # of the run, and no longer of the model that was shown before
-    heads.nth(1).click()
-    expect(page.locator("#explore-board")).to_contain_text("Head 1·2")
-    kept["run"] = copied(page), pixels(page, "#explore-board")
-    choose_tab(page, "Train")
-    page.get_by_role("button", name="Other seed").click()
-    expect(page.locator("#runs tbody tr")).to_have_count(2)
-    expect_trained(page)
-    page.get_by_role("button", name="Lay copy 1 over the curves").click()
-    expect(page.locator("#compared canvas[aria-label*='queries by']")).to_have_count(2)
-    page.locator("#compared").get_by_role("button", name="settings that are the same").click()
-    kept["runs"] = copied(page), [pixels(page, board) for board in ("#train-board", "#compared")]
-    return kept
-
-
-def send_choices(page):
-    """Choose in boards beside the fields: a merge and a token, a place and its wave, a curve and a cell."""
-    kept = {}
     choose_tab(page, "Language")
     board = page.locator("#tokens-board")
     board.get_by_label("Merges done").fill("3")
@@ -157,27 +94,18 @@ def send_choices(page):
     page.get_by_role("option").first.click()  # short ones are soon measured
     page.locator("#duel-steps input, #duel-steps textarea").fill("5")
     page.locator("#duel-start").click()
-    expect(page.locator("#duel-note")).to_contain_text("Keep one")
+    expect_duel_ended(page)
     page.locator("#duel-board").get_by_role("button", name="loss", exact=True).click()
     page.locator("#duel-board .hf-maps canvas:visible").first.press("ArrowRight")
     kept["duel"] = copied(page), pixels(page, "#duel-board")
     return kept
 
 
-def test_a_run_whose_server_went_away_ends_with_a_sentence(sent):
-    assert "The server does not answer" in sent["told of the server"]
-
-
 @pytest.mark.parametrize(
     ("name", "board"),
-    [
-        ("explore", "#explore-board"),
-        ("attention", "#attention-board"),
-        ("language", "#tokens-board"),
-        ("positions", "#positions-board"),
-    ],
+    [("attention", "#attention-board"), ("language", "#tokens-board"), ("positions", "#positions-board")],
 )
-def test_a_link_restores_the_same_pixels_in_another_browser_and_another_server(chromium, sent, name, board):
+def test_a_link_restores_the_same_pixels_in_another_browser(chromium, sent, name, board):
     link, seen = sent[name]
     assert seen
     with visiting(chromium, link) as page:
@@ -185,76 +113,15 @@ def test_a_link_restores_the_same_pixels_in_another_browser_and_another_server(c
             "aria-selected", "true"
         )
         expect_pixels(page, board, seen)
-        if name == "explore":
-            expect(page.locator(board).get_by_role("button", name="Hide table")).to_have_count(1)
 
 
 def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium, sent):
     link, seen = sent["duel"]
     with visiting(chromium, link) as page:
         expect(page.locator(".hf-link-says")).to_contain_text("is trained here again, to the same step")
-        expect(page.locator("#duel-note")).to_contain_text("Keep one")
+        expect_duel_ended(page)
         expect(page.locator("#duel-steps input, #duel-steps textarea")).to_have_value("5")
         expect_pixels(page, "#duel-board", seen)
-
-
-def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(chromium, sent):
-    link, seen = sent["train"]
-    with visiting(chromium, link) as page:
-        expect_trained(page)
-        expect_pixels(page, "#train-board", seen)
-
-
-@pytest.mark.nightly  # tests/app/test_links_replay.py has it without a browser, the test of a duel the pixels
-def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
-    link, (board, compared) = sent["runs"]
-    with visiting(chromium, link) as page:
-        says, runs = page.locator(".hf-link-says"), page.locator("#runs")
-        for place in ("first", "second"):
-            expect(says).to_contain_text(f"Of the sender's 2 models, the {place} is trained here again")
-        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
-        for _ in range(2):  # loaded again, the page has its runs and trains none of them
-            expect(runs.get_by_role("button", name="Lay copy 1 over")).to_have_attribute(
-                "aria-pressed", "true"
-            )
-            expect(page.locator("#compared")).to_contain_text("Hide what is the same")
-            expect_pixels(page, "#train-board", board)
-            expect_pixels(page, "#compared", compared)
-            expect(runs.locator("tbody tr")).to_have_count(2)
-            page.reload()
-
-
-@pytest.mark.nightly  # the test before it trains a sender's run again, and compares pixels too
-def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
-    link, seen = sent["run"]
-    with visiting(chromium, link) as page:
-        says = page.locator(".hf-link-says")
-        expect(says).to_contain_text(f"The sender's model is trained here again: copy, {STEPS}\u202fsteps.")
-        expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
-        expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-        expect(page.locator("#explore-model")).to_contain_text("Model: copy 1 (this session)")
-        expect_pixels(page, "#explore-board", seen)
-        expect(says).to_be_hidden()
-
-
-def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_asked_for(chromium, sent):
-    with visiting(chromium, sent["lesson"][0]) as page:
-        board, text = (
-            page.locator("#explore-board"),
-            page.locator("#explore-text input, #explore-text textarea"),
-        )
-        expect(board).to_contain_text("Head 1·4")
-        expect(text).to_have_value("153+391")
-        expect(text).to_be_disabled()
-        label = page.locator("#explore-text [data-testid=block-info]")
-        assert "set by the link" in label.evaluate("one => getComputedStyle(one, '::after').content")
-        expect(board).not_to_contain_text("known answer")
-        veiled = pixels(page, "#explore-board")
-        page.get_by_role("button", name="Show the answer").click()
-        expect(board).to_contain_text("known answer")
-        expect(board).to_contain_text("Head 1·4")
-        expect_pixels(page, "#explore-board", sent["explore"][1])
-        assert veiled != sent["explore"][1]
 
 
 def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium, served_app):

@@ -13,10 +13,7 @@ from hf_attn.hub.space import assemble_space
 from tests.support import browser
 from tests.support.browser import expect_trained, find_free_port, listen, running, set_training
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.timeout(2400),
-]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(2400)]
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300_000  # ms; whatever was just installed is read from disk for the first time
 OAUTH = {"OAUTH_CLIENT_ID": "id", "OAUTH_CLIENT_SECRET": "secret", "OAUTH_SCOPES": "openid profile"}

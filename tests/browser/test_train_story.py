@@ -13,11 +13,10 @@ from demos.jobs.training_job import TrainingJob, show_untrained
 from demos.tabs.train import form
 from demos.ui import boards
 from hf_attn import load_checkpoint
-from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
+from hf_attn.analysis.ablation import Trial, measure_outcomes
 from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import TASKS
-from hf_attn.tasks.splits import VALIDATION
 from tests.support.browser import open_tab
 
 DRAW = """value => {
@@ -40,13 +39,7 @@ DRAW = """value => {
     element.remove();
     return [seen, after];
 }"""
-# they read much, have many heads to try, or are measured on long inputs
-SLOW = ("topics", "phrases", "text", "pronunciation", "arithmetic")
-LABELS = [
-    pytest.param(label, marks=[pytest.mark.nightly] if name in SLOW else [])
-    for label, (name, *_) in task_choices().items()
-    if not TASKS[name].column_options
-]
+LABELS = [label for label, (name, *_) in task_choices().items() if not TASKS[name].column_options]
 HEAD = r"([\d.]+) % of the weight of (?:head (\d+)·(\d+)|the mean of layer (\d+))"
 
 
@@ -156,20 +149,6 @@ def test_how_far_a_run_reaches_is_drawn_as_it_grows_and_said_at_its_end(page, mo
     assert not any("beyond" in point for point in plain["points"])
 
 
-def test_what_is_needed_is_not_said_of_a_run_that_goes_on_meanwhile(monkeypatch):
-    job = train("Copy")
-    found, job.needed = job.needed, None
-
-    def find_then_learn(*_):
-        job.step += 1
-        yield None
-        yield found
-
-    monkeypatch.setattr(training_job, "find_needed", find_then_learn)
-    job.find_needed()
-    assert job.needed is None
-
-
 def test_of_an_answer_that_is_too_long_only_its_right_symbols_count(page):
     message = train("Copy", steps="2").to_message(whole=True)
     row = {"source": "1 2 3", "right": False, "symbols": 3, "answer": "1 2 3"}
@@ -177,19 +156,6 @@ def test_of_an_answer_that_is_too_long_only_its_right_symbols_count(page):
     message["frames"][-1]["predictions"] = [row]
     seen, _ = tell(page, message)
     assert seen["verdicts"] == ["1 of 3"]
-
-
-def test_the_costliest_head_is_chosen_on_validation_and_a_layer_where_no_head_is_needed():
-    job = train("Copy")
-    *_, found = find_needed(job.model, job.task, "cross", examples=100)
-    drops = {outcome.trial: outcome.drop for outcome in found.heads}
-    assert max(drops, key=drops.__getitem__) == found.without.trial
-    _, *validated = measure_outcomes(job.model, job.task, list(drops), 100, split=VALIDATION)
-    assert [outcome.drop for outcome in validated] == list(drops.values())
-    *_, layer = find_needed(job.model, job.task, "cross", examples=100, least=1.1)
-    assert layer.without.trial == Trial((Intervention("remove", "cross", 0),))
-    *_, unasked = find_needed(job.model, job.task, "cross", examples=100, most_heads=1)
-    assert (unasked.heads, unasked.without.trial) == ((), layer.without.trial)
 
 
 def needed_part(**values):

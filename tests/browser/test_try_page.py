@@ -152,39 +152,6 @@ def test_the_beam_tree_is_there_as_a_table_and_to_take_away(page):
     assert ">end</text>" in svg
 
 
-def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_asked(page):
-    board = page.locator("#try-board")
-    warmth = page.locator("#try-temperature input[type=number]")
-    warmth.fill("2")
-    expect(board.locator(".hf-dist-key")).to_contain_text("likeliest: beam search uses the marks")
-    warmth.fill("1")
-    page.locator("#try-strategy label", has_text="nucleus").click()
-    expect(board.locator(".hf-dist")).to_contain_text("nucleus 0.90 keeps")
-    seeds = board.locator(".hf-ends tbody button")
-    expect(seeds).to_have_text(["0", "1", "2", "3", "4"])
-    page.get_by_role("button", name="Another draw").click()
-    expect(seeds).to_have_text(["1", "2", "3", "4", "5"])
-    warmth.fill("1.7")
-    expect(board.locator(".hf-stale")).to_contain_text("written with temperature 1; only the bars")
-    expect(board.locator(".hf-dist .line").first).to_contain_text("at 1.7")
-    board.get_by_role("button", name="Write again").click()
-    expect(board.locator(".hf-stale")).to_be_hidden()
-
-
-def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(page):
-    seed = page.locator("#try-seed input, #try-seed textarea")
-    seed.fill("<b>three</b>")
-    seed.press("Enter")
-    expect(page.locator("#try-how-error [role=alert]")).to_contain_text(
-        "Seed: “<b>three</b>” is not a number"
-    )
-    expect(page.locator("#try-board .hf-ends tbody button")).to_have_count(5)
-    seed.fill("7")
-    seed.press("Enter")
-    expect(page.locator("#try-how-error [role=alert]")).to_have_count(0)
-    expect(page.locator("#try-board .hf-ends tbody button").first).to_have_text("7")
-
-
 def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(chromium, served_app):
     with open_tab(chromium, served_app, "Try") as page:
         page.locator("#try-board .hf-dist .line").first.wait_for()
@@ -212,22 +179,6 @@ def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(c
         expect(page.locator("#try-top-k [role=alert]")).to_have_text("Give a whole number from 1 to 20.")
         page.locator("#try-top-k [type=range]").press("ArrowRight")
         expect(page.locator("#try-top-k [role=alert]")).to_be_hidden()
-
-
-def test_of_two_questions_the_one_asked_last_is_answered_though_it_reaches_the_server_first(
-    chromium, served_app
-):
-    with open_tab(chromium, served_app, "Try") as page:
-        page.locator("#try-board .hf-dist .line").first.wait_for()
-        settle(page)
-        held = hold_next(page, "**/queue/join*")
-        fill(page, SUM)
-        page.locator("#try-strategy label", has_text="beam").click()
-        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
-        held[0].continue_()
-        settle(page)
-        expect(page.locator("#try-board")).to_contain_text("999+999 = 1998")
-        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
 
 
 def test_a_long_answer_is_named_by_its_ends_and_stands_below_in_full_and_its_chips_scroll(
@@ -307,19 +258,6 @@ def test_a_question_asked_before_the_page_knows_that_the_last_answers_stream_end
             expect(answer).to_contain_text(total)
 
 
-def test_a_question_that_is_asked_before_the_opened_tab_has_its_checkpoints_is_answered(chromium, served_app):
-    with open_tab(chromium, served_app, "Train") as page:
-        settle(page)
-        held = hold_next(page, "**/queue/join*")
-        page.get_by_role("tab", name="Try", exact=True).click()
-        page.locator("#try-strategy label", has_text="beam").click()
-        page.locator("#try-board .hf-beams canvas").wait_for()
-        held[0].continue_()
-        settle(page)
-        expect(page.locator("#try-board .hf-beams canvas")).to_be_visible()
-        expect(page.locator("#try-checkpoint input")).not_to_have_value("")
-
-
 def test_a_strategy_and_a_draw_that_are_chosen_before_the_last_is_set_up_are_answered(chromium, served_app):
     with open_tab(chromium, served_app, "Try") as page:
         page.locator("#try-board .hf-dist .line").first.wait_for()
@@ -332,24 +270,3 @@ def test_a_strategy_and_a_draw_that_are_chosen_before_the_last_is_set_up_are_ans
             held[0].continue_()
             expect(page.locator("#try-board .hf-ends tbody button")).to_have_text(list(shown))
         expect(page.locator("#try-top-p")).to_be_visible()
-
-
-def test_an_input_that_broke_the_model_can_be_looked_at_again(chromium, served_app):
-    with open_tab(chromium, served_app, "Try") as page:
-        page.locator("#try-checkpoint input").click()
-        page.get_by_role("option", name="lstm-reverse (bundled)", exact=True).click()
-        page.locator("#try-origin").get_by_text("lstm-reverse").wait_for()
-        field, tried = page.locator("#try-text input, #try-text textarea"), page.locator("#try-tried")
-        before = field.input_value()
-        page.locator("#try-hard").click()
-        expect(field).not_to_have_value(before)
-        expect(tried).to_contain_text("It was given 2 inputs")
-        wrong = "5 5 5 5 5 5 5 5 5 5 5 5 5"  # of test_try_tab.py's kind: the model loses count
-        fill(page, wrong)
-        expect(page.locator("#try-broken")).to_be_visible()
-        fill(page, "7 15 2")
-        expect(tried).to_contain_text("It was given 4 inputs")
-        page.locator("#try-broken input").click()
-        page.get_by_role("option").filter(has_text="5 5 5 5 5 5 5 5").first.click()
-        expect(field).to_have_value(wrong)
-        expect(page.locator(".hf-headline:visible")).to_contain_text("which is wrong")

@@ -173,9 +173,28 @@ def choose_save(panel, name):
     panel.get_by_role("menuitem", name=re.compile(f"^{name} ")).click()
 
 
-def expect_trained(page):
-    """Wait until the run that Train shows has been measured at its end."""
-    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+def follow(page, places, end):
+    """Wait, as long as something changes in these places, until a text stands in one of them."""
+    read = "places => places.map(place => document.querySelector(place)?.innerText).join()"
+    while end not in (shown := page.evaluate(read, places)):
+        page.wait_for_function(f"([places, shown]) => ({read})(places) !== shown", arg=[places, shown])
+
+
+def expect_trained(page, end="held-out examples are right"):
+    """Wait, as long as it gets on, until the run that Train shows has been measured at its end."""
+    follow(page, ["#train", "#note"], end)
+
+
+def expect_duel_ended(page):
+    """Wait, as long as it gets on, until a duel has been measured."""
+    follow(page, ["#duel-start", "#duel-note"], "Keep one")
+
+
+def train_to_the_end(page):
+    """Press the one button and wait until the run has been measured."""
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#train")).to_have_text(re.compile("Training"))
+    expect_trained(page)
 
 
 def run_long(page):

@@ -57,6 +57,17 @@ class Caller:
         """The handler of that name."""
         return next(fn for fn in self.config["dependencies"] if fn["api_name"] == name)
 
+    def open_other(self, name: str) -> str:
+        """What Explore says under its field of a folder or Hub id; nothing where it opens it."""
+        handler = next(
+            fn
+            for fn in self.config["dependencies"]
+            if [self.components[part].get("elem_id") for part in fn["inputs"]][1:] == ["explore-other"]
+        )
+        done, outputs = self.call(handler, [None, name])
+        assert done, outputs
+        return outputs[1]
+
     @functools.cached_property
     def endpoints(self) -> dict:
         """What the server says of its named endpoints."""

@@ -48,14 +48,17 @@ class DuelJob(Job):
         """Take the place of the last duel; nothing is computed yet."""
         self.prepare(form)
         self.number += 1
-        self.budget, self.baseline, self.runs, self.seconds, self.sizes = budget, None, [], {}, {}
         examples, probe = choose_probe(task)
+        runs = []
         for place, (name, recipe) in enumerate(contestants.items()):
             title = f"{task.name} {name} {self.number}"
             run = TrainingJob(f"duel-{self.number}-{place + 1}", title, task, recipe, seed, device)
             run.examples, run.probe = examples, probe
-            self.runs.append(run)
-        self.parameters = {run.id: count_parameters(task, run.recipe) for run in self.runs}
+            runs.append(run)
+        counts = {run.id: count_parameters(task, run.recipe) for run in runs}
+        # all at once: whoever follows the last duel may show it meanwhile
+        self.budget, self.baseline, self.seconds, self.sizes = budget, None, {}, {}
+        self.runs, self.parameters = runs, counts
 
     def begin(self) -> None:
         """Fit the recipes to the budget, so that Stop waits for one step; `advance` builds the models."""
@@ -154,9 +157,10 @@ class DuelJob(Job):
 
     def to_message(self, kept: set[str]) -> dict | None:
         """The whole value of the duel board; `kept` has the ids of runs that the visitor has kept."""
-        if not self.runs:
+        runs, counts = self.runs, self.parameters
+        if not runs:
             return None
-        task, probe = self.runs[0].task, self.runs[0].probe
+        task, probe = runs[0].task, runs[0].probe
         return {
             "duel": self.number,
             "status": self.status,
@@ -173,12 +177,12 @@ class DuelJob(Job):
             "contestants": [
                 {
                     **describe_contestant(run, self.sizes.get(run.id, {})),
-                    "parameters": self.parameters[run.id],
+                    "parameters": counts[run.id],
                     "seconds": self.seconds.get(run.id, 0.0),
                     "spent": self.spent(run),
                     "kept": run.id in kept,
                 }
-                for run in self.runs
+                for run in runs
             ],
         }
 
