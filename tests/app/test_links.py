@@ -115,11 +115,11 @@ def job(name="duel", form=DUEL, progress=(1,), **more):
     ("text", "said"),
     [
         ("", links.BROKEN),
-        ("2.", links.BROKEN),
-        ("2.%%%%", links.BROKEN),
+        ("1.", links.BROKEN),
+        ("1.%%%%", links.BROKEN),
         (packed(tab="try")[:-6], links.BROKEN),
         ("7.eJyrVkrLz1eyUkpKLFKqBQAcJQRb", "of version 7, and this app reads"),
-        ("2." + "A" * links.LONGEST, "characters; up to 6"),
+        ("1." + "A" * links.LONGEST, "characters; up to 6"),
         (packed(tab="weather"), "'weather', which does not exist: choose attention, train"),
         (packed(), "None, which does not exist"),
         (packed(tab="try", secrets=1), "'secrets', which this app does not know"),
@@ -361,5 +361,5 @@ def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(
 def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(linked, part):
     said = {"strategy": "\ud800"} if part == "fields" else {"explore-board": {"kind": "\ud800"}}
     packed = base64.urlsafe_b64encode(zlib.compress(json.dumps({"tab": "try", part: said}).encode()))
-    _, told = linked.open(f"2.{packed.decode().rstrip('=')}")
+    _, told = linked.open(f"1.{packed.decode().rstrip('=')}")
     assert told["refused"] == links.BROKEN

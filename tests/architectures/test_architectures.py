@@ -192,7 +192,7 @@ def test_one_pass_finds_right_what_writing_freely_gets_right(learned):
     asked = dataclasses.replace(batch, labels=labels)
     right = exact_matches(written, labels).float().mean()
     assert 0.6 < right < 0.9
-    assert measure_quickly(model, TASK, asked, batch_size=32) == pytest.approx(float(right))
+    assert measure_quickly(model, TASK, asked) == pytest.approx(float(right))
     assert measure_quickly(model, TASK, batch) == pytest.approx(
         evaluate(model, TASK, n=100).overall.exact_match
     )
