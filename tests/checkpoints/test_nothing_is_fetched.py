@@ -53,8 +53,9 @@ def test_opening_measuring_and_writing_fetch_nothing(folder, connections, capsys
     assert connections == []
 
 
-def test_what_is_asked_for_is_fetched(folder, connections, capsys):
+def test_what_is_asked_for_is_fetched(folder, connections, capsys, monkeypatch):
     pytest.importorskip("datasets")
+    monkeypatch.setattr("time.sleep", lambda _: None)  # between tries
     code, _, errors = in_process(capsys, "eval", folder, "--set", f"dataset={FETCHED}")
     assert code == 2
     assert f"dataset='{FETCHED}' cannot be read" in errors
