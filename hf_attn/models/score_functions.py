@@ -117,23 +117,26 @@ class AdditiveScore(ScoreFunction):
 
 
 class ConcatScore(ScoreFunction):
-    """The small network with one matrix for both: its part for the memory is used once a source."""
+    """The small network with one matrix for both: its part for the memory is used once a source.
+
+    Each part meets zeros in the other's place: who keeps weights on a disk loads them where a module is called.
+    """
 
     uses_attention_size = True
 
     def __init__(self, query_size: int, memory_size: int, attention_size: int):
         super().__init__(query_size, memory_size, attention_size)
-        self.query_size = query_size
+        self.query_size, self.memory_size = query_size, memory_size
         self.concat_proj = nn.Linear(query_size + memory_size, attention_size, bias=False)
         self.score_proj = nn.Linear(attention_size, 1, bias=False)
 
     def project(self, memory: torch.Tensor) -> torch.Tensor:
         """W_h h, [B, S, A]."""
-        return nn.functional.linear(memory, self.concat_proj.weight[:, self.query_size :])
+        return self.concat_proj(nn.functional.pad(memory, (self.query_size, 0)))
 
     def forward(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         """Queries [B, T, D] against the projected memory [B, S, A] → scores [B, T, S]."""
-        query = nn.functional.linear(query, self.concat_proj.weight[:, : self.query_size])
+        query = self.concat_proj(nn.functional.pad(query, (0, self.memory_size)))
         return self.score_proj(_meet(query, projected)).squeeze(-1)
 
 

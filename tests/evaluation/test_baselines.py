@@ -92,3 +92,8 @@ def test_the_commands_set_it_beside_every_classifier(task, tmp_path, capsys):
         "--parameters", "9000", "--json",
     )  # fmt: skip
     assert [row["event"] for row in rows_of(output)][-3:] == ["baseline", "result", "result"]
+
+
+def test_training_texts_are_not_measured_on(task):
+    with pytest.raises(ValueError, match="split='training' cannot be measured on"):
+        measure_baseline(task, "training")

@@ -26,8 +26,10 @@ from transformers import (
 
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.checkpoints.validate import build_empty
+from hf_attn.hub import external_models
 from hf_attn.hub.external_models import choose_class, open_model
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
+from hf_attn.interpret.long_inputs import read_long_maps
 from hf_attn.viz.attention_view import show_attention
 from tests.support.hub_server import serve_hub
 from tests.support.matrix import rows
@@ -353,3 +355,20 @@ def test_an_index_that_names_a_file_elsewhere_is_refused(gpt2, place):
     (gpt2 / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
     with pytest.raises(ValueError, match="which is no file of its folder"):
         open_model(gpt2)
+
+
+def test_weights_that_are_too_large_are_refused_before_they_are_read(gpt2, monkeypatch):
+    monkeypatch.setattr(external_models, "_load", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=r"GB of weights; up to 0\.0 GB are opened.*raise max_bytes"):
+        open_model(gpt2, max_bytes=1000)
+
+
+def test_bands_are_refused_also_of_a_long_input():
+    model = next(iter(WITHOUT_MAPS.values()))()
+    with pytest.raises(ValueError, match="bands whose columns are distances"):
+        read_long_maps(model, IDS, IDS)
+
+
+def test_several_images_are_refused():
+    with pytest.raises(ValueError, match="The input holds 2 images; give one"):
+        show_attention(build_vit(), None, torch.rand(2, 3, 24, 32))

@@ -270,3 +270,7 @@ def test_a_data_set_that_cannot_be_had_is_refused_in_words(tmp_path):
         ValueError, match=r"dataset='\./nowhere' cannot be read .* Check its name and the network"
     ):
         build_task("csv", dataset="./nowhere").held_out(1)
+
+
+def test_only_the_first_tokens_of_a_long_text_are_read(table):
+    assert len(table.encode("big apple here " * 200)) == table.max_source_tokens

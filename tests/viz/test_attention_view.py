@@ -330,3 +330,19 @@ def test_values_for_a_board_survive_nan_and_script_tags():
     assert json.loads(to_json([np.float32("inf"), np.float64("nan"), 1])) == [None, None, 1]
     with pytest.raises(TypeError, match="numbers, lists and dicts, no set"):
         to_json({"tokens": {"a", "b"}})
+
+
+def test_grouped_keys_give_a_map_for_each_head_that_reads():
+    model, tokenizer = build_native("llama")
+    assert (model.config.num_attention_heads, model.config.num_key_value_heads) == (4, 2)
+    decoder = show_attention(model, tokenizer, TEXT, " the").maps.decoder
+    assert decoder.shape[:2] == (2, 4)
+    assert not torch.equal(decoder[0, 0], decoder[0, 1])
+
+
+def test_source_and_answer_of_a_decoder_are_one_sequence(gpt2):
+    _, tokenizer, view = gpt2
+    read = len(tokenizer(TEXT)["input_ids"])
+    assert view.maps.decoder.shape == (2, 4, read + 4, read + 4)
+    assert view.maps.written_from == read - 1
+    assert view.maps.decoder_tokens[:2] == view.maps.source_tokens[:2] == ("the", "␣cat")
