@@ -119,7 +119,7 @@ class AdditiveScore(ScoreFunction):
 class ConcatScore(ScoreFunction):
     """The small network with one matrix for both: its part for the memory is used once a source.
 
-    Each part meets zeros in the other's place: who keeps weights on a disk loads them where a module is called.
+    Each part meets zeros in the other's place: weights on a disk are loaded where their module is called.
     """
 
     uses_attention_size = True

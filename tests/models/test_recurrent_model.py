@@ -184,7 +184,9 @@ def test_initial_weights_lie_where_the_configuration_says():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("settings", rows([*CELLS, WIRINGS[12], *MECHANISMS[-3:]], [*CELLS[::5], WIRINGS[12]], name_of))
+@pytest.mark.parametrize(
+    "settings", rows([*CELLS, WIRINGS[12], *MECHANISMS[-3:]], [*CELLS[::5], WIRINGS[12]], name_of)
+)
 def test_weights_on_a_disk_give_the_same(settings, tmp_path):
     model, ids = build_recurrent(**settings), random_ids(3, 6)
     given = {"input_ids": ids, "decoder_input_ids": random_ids(3, 5, seed=1), "output_hidden_states": True}
