@@ -84,6 +84,10 @@ def run(name: str, options: list[str]) -> int:
     """Run a set of tests, tell what it took, and return the exit code."""
     os.chdir(ROOT)
     watch, started = Watch(), time.monotonic()
+    if is_recorded := name == "nightly" and not options:
+        from benchmarks.report import RESULTS, environment, record  # which import torch
+
+        around = environment()
     code = int(pytest.main([*WORKERS, *SETS[name], *options], plugins=[watch]))
     passed = run_again(watch) if code == pytest.ExitCode.TESTS_FAILED else None
     for test in passed or ():
@@ -92,8 +96,17 @@ def run(name: str, options: list[str]) -> int:
         code = 0 if len(passed) <= MOST_UNSTEADY else 1
     for folder, seconds in watch.processor.most_common():
         print(f"{seconds:7.1f} s of the processor  {folder}")
-    told = f"{watch.passed} passed, {len(watch.failed)} failed, of them {len(passed or ())} unsteady"
-    print(f"{name}: {told}; {used_seconds():.0f} s of the processor, {time.monotonic() - started:.0f} s")
+    row = {
+        "set": name,
+        "passed": watch.passed,
+        "failed": len(watch.failed),
+        "of them unsteady": len(passed or ()),
+        "processor seconds": round(used_seconds()),
+        "seconds": round(time.monotonic() - started),
+    }
+    print(", ".join(f"{key} {value}" for key, value in row.items()))
+    if is_recorded:
+        record(RESULTS / "nightly.jsonl", [row], around)
     return code
 
 
