@@ -84,10 +84,6 @@ def run(name: str, options: list[str]) -> int:
     """Run a set of tests, tell what it took, and return the exit code."""
     os.chdir(ROOT)
     watch, started = Watch(), time.monotonic()
-    if is_recorded := name == "nightly" and not options:
-        from benchmarks.report import RESULTS, environment, record  # which import torch
-
-        around = environment()
     code = int(pytest.main([*WORKERS, *SETS[name], *options], plugins=[watch]))
     passed = run_again(watch) if code == pytest.ExitCode.TESTS_FAILED else None
     for test in passed or ():
@@ -105,8 +101,10 @@ def run(name: str, options: list[str]) -> int:
         "seconds": round(time.monotonic() - started),
     }
     print(", ".join(f"{key} {value}" for key, value in row.items()))
-    if is_recorded:
-        record(RESULTS / "nightly.jsonl", [row], around)
+    if name == "nightly" and not options:
+        from benchmarks.report import RESULTS, environment, record  # behind pytest, which imports by itself
+
+        record(RESULTS / "nightly.jsonl", [row], environment())
     return code
 
 
