@@ -11,7 +11,7 @@ import time
 
 from benchmarks.report import RESULTS, environment, record
 
-CHECKS = {  # what `make test-hard` runs, then what takes longer
+CHECKS = {  # what `make test-nightly` runs, then what takes longer
     "kills": ["kills", "--kills", "50"],
     "load": ["load", "--visitors", "30", "--browsers", "3", "--minutes", "5"],
     "fuzz": ["fuzz", "--inputs", "10000"],

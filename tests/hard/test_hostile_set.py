@@ -1,4 +1,4 @@
-"""A few folders of the hostile set; `make test-hard` opens them all."""
+"""A few folders of the hostile set; `make test-nightly` opens them all."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """Whatever the product does on a processor it does on a GPU, and gives the same numbers.
 
-`make gpu` runs these tests on a GPU. Where there is none, `make test-slow` runs them with the processor in
+`make gpu` runs these tests on a GPU. Where there is none, `make test-nightly` runs them with the processor in
 its place, so that they are known to be right themselves.
 """
 
