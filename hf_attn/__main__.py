@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
-from hf_attn.cli.output import Failure, WrongUse, working, wrong_use
+from hf_attn.cli.output import Failure, WrongUse, silence_transformers, working, wrong_use
 from hf_attn.utils.hardware import is_memory_full
 from hf_attn.utils.python_file import OwnCodeError
 from hf_attn.utils.text import replace_surrogates, shorten
@@ -48,7 +48,7 @@ def loads_first(command: Callable[..., None], has_models: bool = True) -> Callab
                     tasks.find_task(options["task"])
             importlib.import_module("transformers.modeling_utils" if has_models else "torch")
         if has_models:
-            importlib.import_module("transformers.utils.logging").disable_progress_bar()  # ours is enough
+            silence_transformers()
         command(*args, **options)
 
     return run

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hf_attn.cli.output import WrongUse, wrong_use
+from hf_attn.cli.output import WrongUse, silence_transformers, wrong_use
 from hf_attn.utils.optional_packages import require_package
 
 CLONE = Path(__file__).parents[2]
@@ -60,6 +60,7 @@ def app(
         socket.create_server((host, port)).close()  # before the imports, which take seconds
         print("Loading hf_attn; this takes some seconds …", flush=True)
         launch = _import_launch()
+        silence_transformers()
         page, sentence = launch.start(
             host,
             port,

@@ -5,6 +5,7 @@ Results go to standard output, as a table or with --json as JSON Lines; progress
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import sys
@@ -81,6 +82,11 @@ def measure_beside(task: "Task") -> "Baseline | None":
     except MissingPackageError as error:
         tell(str(error))
         return None
+
+
+def silence_transformers() -> None:
+    """Keep transformers' bars off the screen: ours are enough."""
+    importlib.import_module("transformers.utils.logging").disable_progress_bar()
 
 
 def print_json(event: str, **row: Any) -> None:
