@@ -25,15 +25,6 @@ every_long_one = pytest.mark.parametrize(
 
 @torch.no_grad()
 @every_position
-def test_order_matters_with_all_but_none(position_type, generator):
-    ids, order = random_ids(2, 7), torch.randperm(7, generator=generator)
-    model = build("encoder", position_type, norm_position="post")  # a pre-norm model does not see an index
-    moved, expected = model(ids[:, order])[0], model(ids)[0][:, order]
-    (assert_close if position_type == "none" else assert_different)(moved, expected)
-
-
-@torch.no_grad()
-@every_position
 def test_moving_every_place_on_changes_nothing_for_the_relative_ones(position_type):
     ids, places = random_ids(2, 6), torch.arange(6)[None]
     for family in ("encoder", "decoder"):
