@@ -1,4 +1,4 @@
-"""What two readers of one model, rows of nothing and keys out of all proportion must not break."""
+"""What two readers of one model and keys out of all proportion must not break."""
 
 import threading
 

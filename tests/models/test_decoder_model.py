@@ -1,4 +1,4 @@
-"""The decoder-only model: what generate writes with it, and how long a sequence may be."""
+"""The decoder-only model: how long a sequence may be."""
 
 import pytest
 

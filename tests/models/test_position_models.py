@@ -1,4 +1,4 @@
-"""What a place changes in a model: order, a shift of all, and sequences longer than it has places."""
+"""What a place changes in a model: a shift of all, and sequences longer than it has places."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Places counted in the source's text: by hand, through every road to the decoder, and what is refused."""
+"""Places counted in the source's text: by hand, and what is refused."""
 
 import pytest
 import torch

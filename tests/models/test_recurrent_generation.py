@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder writes by every strategy of generate; and what it refuses to read."""
+"""The recurrent encoder-decoder writes on from a state; and what it refuses to read."""
 
 import pytest
 import torch

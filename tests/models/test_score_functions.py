@@ -1,4 +1,4 @@
-"""Scores of the alignment: their sizes, and rows in which nothing may be read."""
+"""Scores of the alignment: rows in which nothing may be read."""
 
 import pytest
 import torch
