@@ -23,7 +23,6 @@ from hf_attn.analysis.head_roles import (
     measure_heads,
     measure_roles,
     share_on,
-    spread_evenly,
 )
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
@@ -71,41 +70,11 @@ def test_a_head_that_does_one_thing_alone_scores_1_in_it_and_less_elsewhere(role
     assert found["uniform"] == 0
 
 
-def test_even_attention_is_uniform_and_scores_what_the_roles_say_of_chance():
-    alignment = [[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1]]
-    even = torch.full((3, 4), 1 / 4)
-    found = scores(even, "cross", key_tokens=("a", ",", "b", "</s>"), alignment=alignment)
-    assert list(found) == list(ROLES)
-    for role in ("diagonal", "previous", "next", "first"):
-        assert found[role] == pytest.approx(1 / 4), ROLES[role].even
-    assert (found["separator"], found["alignment"]) == (pytest.approx(1 / 2), pytest.approx(1 / 2))
-    assert found["uniform"] == pytest.approx(1)
-
-
-def test_a_decoder_has_no_next_and_its_first_query_no_choice():
-    found = scores(put_weight([0, 0, 1, 2], 4, 4), "decoder")
-    assert found["previous"] == 1
-    assert math.isnan(found["next"])
-    assert found["first"] == pytest.approx(1 / 3)  # of queries 1 to 3: query 0 can read nothing else
-
-
 def test_the_last_queries_of_a_decoder_stand_at_its_last_places():
     whole = put_weight([0, 0, 1, 2, 3], 5, 5)
     assert scores(whole[2:], "decoder")["previous"] == 1
     assert torch.equal(build_attention_mask("decoder", 3, 5), build_attention_mask("decoder", 5, 5)[2:])
     assert torch.equal(find_keys("decoder", 3, 5)["diagonal"], find_keys("decoder", 5, 5)["diagonal"][2:])
-
-
-def test_queries_that_attend_to_nothing_and_padding_do_not_count():
-    weights = put_weight([0, 1, None, 3], 4, 4)
-    assert scores(weights)["diagonal"] == 1
-    padded = torch.nn.functional.pad(weights, (0, 2, 0, 2))
-    padded[4:, 0] = 1
-    mask = torch.zeros(6, 6, dtype=torch.bool)
-    mask[:4, :4] = True
-    unpadded = scores(weights, key_tokens=tuple("ab.c"))
-    found = scores(padded, key_tokens=("a", "b", ".", "c", "</s>", "</s>"), may_attend=mask)
-    assert found == pytest.approx(unpadded)
 
 
 def test_a_role_without_an_occasion_has_no_score():
@@ -133,25 +102,6 @@ maps = st.builds(
     st.integers(1, 7),
     st.floats(0, 30),
 )
-
-
-@FEW
-@given(maps)
-def test_scores_are_shares_and_even_attention_is_measured_by_its_own_mask(drawn):
-    kind, weights = drawn
-    queries, keys = weights.shape[-2:]
-    tokens = tuple("a." * keys)[:keys]
-    mask = build_attention_mask(kind, queries, keys)
-    found = measure_roles(weights, kind, tokens)
-    even = measure_roles(spread_evenly(mask)[None, None], kind, tokens)
-    for role, score in found.items():
-        assert score.shape == (1, 2)
-        occasion = ~score.isnan()
-        assert (score[occasion] > -1e-6).all()
-        assert (score[occasion] < 1 + 1e-6).all()
-        assert bool(occasion.all()) == bool(~even[role].isnan())
-    if keys > 1 and kind != "decoder":
-        assert float(even["first"]) == pytest.approx(1 / keys)
 
 
 @FEW

@@ -12,13 +12,13 @@ from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_byte
 from hf_attn.architectures.registry import build_model, find_architecture
 from hf_attn.evaluation import metrics
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
-from hf_attn.generation.generate import generate_answer, greedy_ids
+from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
-from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
+from hf_attn.tasks.batch import END, IGNORED, PAD
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import learning_inputs, teacher_forcing_at, train
 from tests.support.commands import in_process
@@ -170,19 +170,6 @@ def test_an_architecture_that_does_not_learn_such_a_task_is_refused():
         find_architecture(TASK, "lstm")
 
 
-@pytest.mark.parametrize("name", architectures_of(CLASSES))
-def test_a_classifier_writes_its_class(name):
-    architecture = architectures_of(CLASSES)[name]
-    model = architecture.family.head(
-        architecture.family.config(vocab_size=12, hidden_size=16, num_labels=3, **architecture.fields)
-    )
-    ids = torch.tensor([[5, 6, 2]])
-    generation = generate_answer(model.eval(), ids)
-    probabilities = model(ids).logits[0].softmax(-1)
-    assert generation.ids == (int(probabilities.argmax()),)
-    assert generation.score == pytest.approx(float(probabilities.max().log().detach()), abs=1e-5)
-
-
 def test_one_pass_finds_right_what_writing_freely_gets_right(learned, monkeypatch):
     _, model, _ = learned
     batch = TASK.held_out(100)
@@ -198,21 +185,6 @@ def test_one_pass_finds_right_what_writing_freely_gets_right(learned, monkeypatc
     assert measure_quickly(model, TASK, batch) == pytest.approx(
         evaluate(model, TASK, n=100).overall.exact_match
     )
-
-
-def test_greedy_ids_of_a_decoder_only_model_without_padding_need_no_mask():
-    model = build_model(TASK, small_recipe("decoder")).eval()
-    ids = torch.tensor([TASK.encode("1 2 3"), TASK.encode("4 5 6")])
-    assert torch.equal(greedy_ids(model, ids, None, 4), greedy_ids(model, ids, torch.ones_like(ids), 4))
-
-
-def test_more_than_one_source_and_no_tokens_are_refused_in_words():
-    model = build_model(TASK, small_recipe("decoder")).eval()
-    with pytest.raises(ValueError, match=r"input_ids has shape \[2, 4\]; give one source"):
-        generate_answer(model, torch.tensor([TASK.encode("1 2 3"), TASK.encode("4 5 6")]))
-    with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
-        generate_answer(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
-    assert isinstance(TASK.batch_of(["1 2"]), Batch)
 
 
 def test_every_score_function_is_a_variant_of_the_recurrent_family():

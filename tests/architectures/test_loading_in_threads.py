@@ -1,9 +1,7 @@
 """Models loaded and built in many threads at once are what each is alone; transformers stays whole."""
 
 import ast
-import os
 import re
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -63,25 +61,9 @@ def together(*jobs):
         sys.setswitchinterval(often)
 
 
-def test_four_threads_that_load_ten_models_each_leave_transformers_as_it_was(folders, whole):
-    def load(place, opener):
-        def job():
-            for _ in range(LOADS):
-                opener(place)
-
-        return job
-
-    native = [load(folders / name, open_model) for name in ("bert", "gpt2")]
-    together(*native, load(BUNDLED, load_checkpoint), load(folders / "bert", open_model))
-    assert swapped_now() == SWAPPED
-    assert torch.get_default_dtype() == torch.float32
-    for name in ("bert", "gpt2"):
-        model = open_model(folders / name).model
-        outputs, inputs = model.get_output_embeddings().weight, model.get_input_embeddings().weight
-        assert outputs is inputs, f"{name}: tied"
-
-
-def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_alone(folders, whole):
+def test_models_built_while_others_are_loaded_are_what_they_are_alone_and_transformers_is_whole(
+    folders, whole
+):
     task = build_task("copy", max_length=5)
     model = {**task.recipe.model, "tie_word_embeddings": True}
     recipe = replace(task.recipe, model=model)
@@ -94,11 +76,16 @@ def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_al
     def count():
         return [(count_parameters(task, recipe), attention_size(100)) for _ in range(LOADS)]
 
-    def load():
-        return [open_model(folders / "gpt2").model for _ in range(LOADS)]
+    def load(place, opener):
+        return lambda: [opener(place).model for _ in range(LOADS)]
 
-    built, counted, *_ = together(build, count, load, load)
+    native = [load(folders / name, open_model) for name in ("bert", "gpt2")]
+    built, counted, *loaded = together(build, count, *native, load(BUNDLED, load_checkpoint))
     assert counted == figures
+    assert swapped_now() == SWAPPED
+    assert torch.get_default_dtype() == torch.float32
+    for found in (loaded[0][-1], loaded[1][-1]):
+        assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
     for number, found in enumerate(built):
         wanted = alone[number % 5].state_dict()
         assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
@@ -151,47 +138,3 @@ def test_no_line_of_the_package_loads_or_constructs_a_model_without_the_lock():
                 without += [] if id(call) in held else [f"{path.name}:{call.lineno}"]
     assert found >= 8, "it looks at what it is meant to"
     assert not without
-
-
-def test_whoever_holds_the_lock_may_build():
-    task = build_task("copy", max_length=5)
-    done = threading.Event()
-
-    def build():
-        with building_model():
-            build_model(task, task.recipe)
-        done.set()
-
-    threading.Thread(target=build, daemon=True).start()
-    assert done.wait(600)
-
-
-FORKED = """
-import os, signal, threading, time
-from hf_attn.utils.model_lock import building_model
-
-def load():
-    with building_model():
-        started.set()
-        time.sleep(1)
-
-started = threading.Event()
-threading.Thread(target=load).start()
-started.wait()
-child = os.fork()
-if not child:
-    signal.alarm(20)  # a child that waits for ever does not outlive the test
-with building_model():
-    if not child:
-        os._exit(7)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_that_is_forked_amid_a_load_can_load_too():
-    done = subprocess.run(
-        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=600, cwd=ROOT, check=False
-    )
-    assert done.stdout.strip() == "7", done.stderr

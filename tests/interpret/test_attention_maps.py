@@ -7,14 +7,10 @@ from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.interpret.plain_attention import eager_attention
-from hf_attn.tasks.base import IGNORED, Batch
-from hf_attn.tasks.synthetic.copying import Copying
-from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.tasks.base import Batch
 from tests.generation.test_generate import eager_to_end
 from tests.support.checks import (
-    END,
     KERNELS,
-    START,
     assert_close,
     build_classifier,
     build_encoder,
@@ -105,40 +101,6 @@ def test_maps_of_the_chosen_beam_are_the_rows_recorded_along_its_path(seed):
         assert_close(maps.decoder[:, :, step, : step + 1], torch.stack([layer[place, :, 0] for layer in own]))
 
 
-def test_tokens_name_the_axes():
-    task = Copying()
-    model, tokenizer = build_seq2seq(vocab_size=len(task.vocabulary)), build_tokenizer(task)
-    maps = attention_maps(model, "7 15 2", "3 4", tokenizer=tokenizer)
-    assert maps.source_tokens == ("7", "15", "2", "</s>")
-    assert maps.target_tokens == ("3", "4", "</s>")
-    assert maps.decoder_tokens == ("<s>", "3", "4")
-    assert maps.cross.shape[2:] == (3, 4)
-    unnamed = attention_maps(model, tokenizer("7 15 2")["input_ids"], tokenizer("3 4")["input_ids"])
-    assert torch.equal(unnamed.cross, maps.cross)
-    assert unnamed.decoder_ids == (START, *unnamed.target_ids[:2])
-    assert unnamed.decoder_tokens == tuple(map(str, unnamed.decoder_ids))
-    with pytest.raises(ValueError, match="without a tokenizer: pass tokenizer="):
-        attention_maps(model, "7 15 2")
-
-
-def test_a_batch_of_one_shows_its_own_target_and_nothing_of_its_padding():
-    model = build_seq2seq()
-    source, labels = random_ids(1, 5), torch.tensor([[5, 6, END]])
-    padded = Batch(
-        torch.nn.functional.pad(source, (0, 2)),
-        torch.nn.functional.pad(labels, (0, 3), value=IGNORED),
-        torch.tensor([[1, 1, 1, 1, 1, 0, 0]]),
-    )
-    alone, maps = attention_maps(model, source, labels), attention_maps(model, padded)
-    assert maps.target_ids == (5, 6, END)
-    assert torch.equal(maps.cross, alone.cross)
-    assert torch.equal(maps.encoder, alone.encoder)
-    with pytest.raises(
-        ValueError, match="The input holds 2 rows; give one, or choose one, for example row=0"
-    ):
-        attention_maps(model, Batch(random_ids(2, 3), random_ids(2, 3)))
-
-
 def test_a_classifier_takes_the_class_of_a_batch_and_refuses_any_other_target():
     model = build_classifier("eager")
     ids = random_ids(1, 6)
@@ -148,31 +110,6 @@ def test_a_classifier_takes_the_class_of_a_batch_and_refuses_any_other_target():
         for inputs in (ids, batch):
             with pytest.raises(ValueError, match="only reads: leave target out"):
                 attention_maps(model, inputs, target)
-
-
-@pytest.mark.parametrize("build", [build_encoder, build_classifier])
-def test_an_encoder_has_its_own_maps_only(build):
-    model = build().train()
-    source = random_ids(1, 6)
-    maps = attention_maps(model, source)
-    assert maps.encoder.shape == (2, 2, 6, 6)
-    assert (maps.decoder, maps.cross) == (None, None)
-    assert len(maps.source_tokens) == 6
-    assert model.training
-    padded = Batch(
-        torch.nn.functional.pad(source, (0, 2)), torch.tensor([0]), torch.tensor([[1] * 6 + [0] * 2])
-    )
-    assert torch.equal(attention_maps(model, padded).encoder, maps.encoder)
-
-
-@pytest.mark.parametrize("build", [build_seq2seq, build_encoder])
-def test_the_estimate_is_the_bytes_that_come_back(build):
-    model = build()
-    is_seq2seq = model.config.is_encoder_decoder
-    maps = attention_maps(model, random_ids(1, 7), random_ids(1, 5) if is_seq2seq else None)
-    tensors = [getattr(maps, kind) for kind in KINDS if getattr(maps, kind) is not None]
-    returned = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    assert estimate_map_bytes(model.config, 7, 5 if is_seq2seq else 0) == returned
 
 
 @pytest.mark.parametrize("build", [build_seq2seq, build_encoder])

@@ -76,30 +76,6 @@ def test_what_a_model_writes_after_a_padded_row_is_what_it_writes_after_the_row(
         assert len(maps.answer_ids) > 0
 
 
-@pytest.mark.parametrize(
-    "name", ["ours, encoder", "ours, encoder-decoder", "ours, decoder-only", "bert", "t5"]
-)
-def test_they_are_also_what_the_model_computes_of_the_padded_batch_with_its_mask(name):
-    model = BUILDERS[name]()
-    (ids, mask), targets = pad(ROWS, "left" if name == "ours, decoder-only" else "right"), None
-    if name in ("ours, encoder-decoder", "t5"):
-        targets = torch.stack([TARGETS[1]] * len(ROWS))
-    decoded = {} if targets is None else {"labels": targets}
-    with eager_attention(model), torch.no_grad():
-        outputs = model(input_ids=ids, attention_mask=mask, output_attentions=True, **decoded)
-    for row in range(len(ROWS)):
-        tokens = mask[row].bool()
-        if name == "ours, decoder-only":
-            maps = attention_maps(model, {"input_ids": ids, "attention_mask": mask}, "", row=row)
-            assert_close(maps.decoder, torch.stack(outputs.attentions)[:, row][:, :, tokens][..., tokens])
-            continue
-        maps = attention_maps(model, {"input_ids": ids, "attention_mask": mask}, targets, row=row)
-        encoder = outputs.attentions if targets is None else outputs.encoder_attentions
-        assert_close(maps.encoder, torch.stack(encoder)[:, row][:, :, tokens][..., tokens])
-        if targets is not None:
-            assert_close(maps.cross, torch.stack(outputs.cross_attentions)[:, row][..., tokens])
-
-
 # ---------------------------------------------------------------- what is accepted
 
 
@@ -240,16 +216,6 @@ def test_what_is_no_input_is_refused_in_a_sentence(sentence):
 def test_a_row_that_is_not_there_is_refused(row):
     with pytest.raises(ValueError, match=f"row={row} is not there: the input holds 2, from row 0 on"):
         attention_maps(build_seq2seq(), [[5, 6], [7, 8]], [5], row=row)
-
-
-@pytest.mark.parametrize("row", [np.int64(1), torch.tensor(1)])
-def test_a_row_may_be_numpys_or_pytorchs_whole_number(row):
-    model, rows = build_seq2seq(), [[5, 6], [7, 8]]
-    assert torch.equal(
-        attention_maps(model, rows, [5], row=row).cross, attention_maps(model, [7, 8], [5]).cross
-    )
-    head = read_head(model, rows, [5], row=row, layer=np.int64(0), head=np.int64(1))
-    assert head.explain(np.int64(0), np.int64(1)).chosen.weight == head.explain(0, 1).chosen.weight
 
 
 def test_one_target_serves_any_row_and_a_strategy_that_is_none_is_refused_even_unused():

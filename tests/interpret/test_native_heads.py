@@ -4,17 +4,9 @@ import threading
 
 import pytest
 import torch
-from transformers import (
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-)
+from transformers import Gemma2Config, Gemma2ForCausalLM, MambaConfig, MambaForCausalLM
 
 from hf_attn.interpret.attention_maps import KINDS, attention_maps, find_attentions
-from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.interpret.read_head import read_head
 from tests.support.checks import assert_close
 from tests.support.native_models import IDS, NATIVE, TINY, build_native
@@ -55,17 +47,6 @@ def test_queries_keys_and_values_are_what_the_projections_give():
     assert found.rows == ("[CLS]", "the", "cat", "sat", "[UNK]", "the", "mat", "[SEP]")
 
 
-def test_heads_that_share_a_key_each_have_their_own_query():
-    model, tokenizer = build_native("llama")
-    heads = [
-        read_head(model, TEXT, " the", kind="decoder", layer=0, head=head, tokenizer=tokenizer)
-        for head in range(4)
-    ]
-    assert torch.equal(heads[0].key, heads[1].key)
-    assert not torch.equal(heads[0].query, heads[1].query)
-    assert not torch.equal(heads[1].key, heads[2].key)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_that_computes_roughly_is_refused_with_what_to_do(dtype):
     model, tokenizer = build_native("llama")
@@ -73,22 +54,16 @@ def test_a_model_that_computes_roughly_is_refused_with_what_to_do(dtype):
         read_head(model.to(dtype), TEXT, " the", kind="decoder", layer=0, head=0, tokenizer=tokenizer)
 
 
-def build_windowed():
-    sizes = {**TINY, "num_key_value_heads": 4, "head_dim": 4, "sliding_window": 2}
-    return MistralForCausalLM(MistralConfig(vocab_size=40, **sizes, **IDS))
-
-
 def build_capped():
     sizes = {**TINY, "num_key_value_heads": 2, "head_dim": 4, "query_pre_attn_scalar": 4}
     return Gemma2ForCausalLM(Gemma2Config(vocab_size=40, **sizes, **IDS, attn_logit_softcapping=0.01))
 
 
-@pytest.mark.parametrize("build", [build_windowed, build_capped])
-def test_a_head_whose_weights_are_no_plain_softmax_is_refused_not_shown_wrong(build):
+def test_a_head_whose_weights_are_no_plain_softmax_is_refused_not_shown_wrong():
     ids = torch.arange(5, 12)[None]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = build().eval()
+        model = build_capped().eval()
     with torch.no_grad():
         for module in find_attentions(model)["decoder"]:
             module.q_proj.weight.mul_(100)  # so that a cap is felt
@@ -101,16 +76,6 @@ def test_a_model_without_attention_is_refused():
     mamba = MambaForCausalLM(MambaConfig(**sizes, state_size=4)).eval()
     with pytest.raises(ValueError, match="MambaForCausalLM gives no attention maps: it has no attention"):
         read_head(mamba, torch.arange(5)[None], torch.tensor([[7]]), kind="decoder", layer=0, head=0)
-
-
-def test_inside_an_intervention_a_changed_head_is_refused_and_the_change_goes_on():
-    model, tokenizer = build_native("gpt2")
-    place = {"kind": "decoder", "layer": 0, "head": 0, "tokenizer": tokenizer}
-    with intervening(model, [Intervention("uniform", "decoder", 0, 0)]):
-        with pytest.raises(ValueError, match="cannot be shown"):
-            read_head(model, TEXT, " the", **place)
-        changed = attention_maps(model, TEXT, " the", tokenizer=tokenizer).decoder[0, 0]
-    assert changed[-1].unique().numel() == 1
 
 
 def test_what_another_thread_reads_meanwhile_is_not_noted():

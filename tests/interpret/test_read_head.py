@@ -8,31 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.interpret.head import LONGEST, MOST_DIGITS, SCORE_DIGITS, Head, project, round_half_up
-from hf_attn.interpret.random_head import WIDTH, build_random_head, embed_words
+from hf_attn.interpret.head import LONGEST, MOST_DIGITS, SCORE_DIGITS, Head, round_half_up
+from hf_attn.interpret.random_head import build_random_head, embed_words
 from hf_attn.interpret.read_head import find_readable_attention, read_head
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.base import Batch
 from hf_attn.textbooks.chapter_1 import basics
 from hf_attn.textbooks.chapter_8 import examples
-from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, flat
+from hf_attn.textbooks.claims import CORRECTED, flat
 from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value, set_beside
 from hf_attn.textbooks.notebook import printed_numbers
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
-from tests.support.checks import (
-    assert_close,
-    build_classifier,
-    build_decoder,
-    build_seq2seq,
-    pad,
-    random_ids,
-    random_rows,
-)
+from tests.support.checks import assert_close, build_classifier, build_decoder, build_seq2seq, random_ids
 from tests.support.recurrent_models import build_recurrent
-
-WORDS = draw.lists(
-    draw.sampled_from(["the", "river", "bank", "by", ",", ".", "<pad>", "川"]), min_size=1, max_size=9
-)
 
 
 def drawn_head(data) -> Head:
@@ -150,19 +137,6 @@ def test_the_outputs_are_what_the_model_s_attention_hands_on():
     assert_close(torch.cat(heads, dim=1), written[0][0].double())
 
 
-def test_a_padded_row_s_head_is_that_of_the_row_alone_and_the_kernel_is_put_back():
-    model, rows = build_seq2seq(), random_rows(4, 7)
-    ids, mask = pad(rows, "left")
-    batch = Batch(ids, random_ids(2, 3), mask)
-    head, alone = read_head(model, batch, row=0), read_head(model, rows[0], random_ids(2, 3)[:1])
-    assert head.hidden == ()
-    assert torch.equal(head.weights, alone.weights)
-    assert (head.weights - attention_maps(model, batch, row=0).cross[-1, 0]).abs().max() < 1e-6
-    assert {part.config._attn_implementation for part in model.modules() if hasattr(part, "config")} == {
-        "sdpa"
-    }
-
-
 def test_a_map_that_there_is_not_is_refused():
     model = build_seq2seq()
     with pytest.raises(
@@ -178,28 +152,6 @@ def test_a_map_that_there_is_not_is_refused():
 
 
 # A sentence of one's own
-
-
-@settings(max_examples=25, deadline=None)
-@given(WORDS, draw.sampled_from((1, 2, 4)), draw.booleans(), draw.booleans())
-def test_a_sentence_s_padding_is_hidden_and_it_comes_out_the_same_again(words, num_heads, causal, positions):
-    if set(words) == {"<pad>"}:
-        words = [*words, "by"]
-    text = " ".join(words)
-    chosen = {"num_heads": num_heads, "causal": causal, "positions": positions, "head": num_heads - 1}
-    head, again = build_random_head(text, **chosen), build_random_head(text, **chosen)
-    assert torch.equal(head.weights, again.weights)
-    assert head.hidden == tuple(place for place, word in enumerate(words) if word == "<pad>")
-    assert head.key.shape == (len(words), WIDTH // num_heads)
-
-
-def test_queries_keys_and_values_are_the_states_by_the_maps():
-    states = embed_words(["by", "the", "bank"])
-    weights = torch.randn(3, WIDTH, 4, generator=torch.Generator().manual_seed(0))
-    head = project(["by", "the", "bank"], states, *weights, scale=False, causal=True, hidden=(1,))
-    for name, weight in zip(("query", "key", "value"), weights, strict=True):
-        assert_close(getattr(head, name), states @ weight.double())
-    assert (head.scaling, head.causal, head.hidden) == (1.0, True, (1,))
 
 
 def test_a_word_has_one_vector_in_every_sentence_and_becomes_another_thing_in_each():
@@ -282,16 +234,6 @@ def test_the_worked_examples_are_the_sources_own():
     keys = printed_numbers.many_heads(printed_numbers.SKIPPED)["keys"]
     assert_close(WORKED_EXAMPLES["notebook-heads"].build(2).key, keys[2].double(), 1e-5)
     assert (WORKED_EXAMPLES["padding"].build(0).weights[:, 3] == 0).all()
-
-
-def test_every_printed_number_of_the_notebook_s_heads_stands_in_some_cell():
-    for name in ("notebook-head", "notebook-heads"):
-        for printed in WORKED_EXAMPLES[name].printed:
-            figures = WORKED_EXAMPLES[name].compare(printed)
-            assert len(figures) == len(printed.claim.claimed.split())
-            if printed.station:
-                assert {figure.verdict for figure in figures} == {REPRODUCED}
-                assert {figure.row for figure in figures} == {printed_numbers.SECOND}
 
 
 def test_a_learner_s_figures_are_right_within_two_decimals_and_told_what_they_come_from():

@@ -25,13 +25,6 @@ def test_cjk_and_byte_tokens_are_characters_or_named_bytes_and_join_to_the_text(
     assert spelled(names) == text
 
 
-def test_a_character_that_is_one_token_is_shown_whole():
-    names = labels(byte_tokenizer(), " é the")
-    assert names[0] == "␣"
-    assert names[1:3] == ("<0xC3>", "<0xA9>")
-    assert names[-1] == "␣the"
-
-
 def test_special_tokens_are_named_as_they_are_also_where_their_signs_are_bytes():
     tokenizer = byte_tokenizer()
     assert labels(tokenizer, "<s>the</s>") == ("<s>", "the", "</s>")

@@ -23,7 +23,7 @@ TWO = [name for name in ALL if len(kernels_of(name)) > 1]
     "subject",
     [
         *with_positions(types=TWO),
-        *with_attention(gate=("local",)),
+        *with_attention(gate=("linformer", "local")),
         *each_kind("encoder", "encoder-decoder", "decoder", norm_position="post", use_bias=True),
     ],
 )

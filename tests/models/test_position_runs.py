@@ -1,11 +1,9 @@
-"""Places counted in the source's text: by hand, through every road to the decoder, and what is refused."""
+"""Places counted in the source's text: by hand, and what is refused."""
 
 import pytest
 import torch
 from transformers.modeling_outputs import BaseModelOutput
 
-from hf_attn.generation.decoders import IncrementalDecoder
-from hf_attn.generation.generate import greedy_ids
 from hf_attn.models.position_runs import OUTSIDE
 from tests.support.checks import (
     SIDES,
@@ -19,7 +17,6 @@ from tests.support.checks import (
 
 TYPES = ("significance", "both_ends")
 RUNS = [8, 9, 10, 12, 13, 14, 15, 17]  # ids that form runs in what is built here: three rows of numbers
-WRITING = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
 
 
 def count_by_hand(row: list[int], runs: list[int]) -> list[tuple[int, int, int]]:
@@ -95,27 +92,6 @@ def test_what_stands_between_a_step_and_a_key_is_the_equation_pair_by_pair(posit
             tables = zip(own.positions.weight, rows, strict=False)
             order = own.positions.order_weight[(run > my_run) - (run < my_run) + 1]
             assert_close(inside[:, t, s], 3.0 * (sum(table[row] for table, row in tables) + order))
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("position_type", TYPES)
-def test_every_road_writes_the_same_whatever_the_padding(position_type):
-    model = build("seq2seq", position_type, relative_bias_multiplier=4.0)
-    rows = random_sources(12, 5, seed=3)
-    alone = [model.generate(row[None], **WRITING, use_cache=False)[0] for row in rows]
-    for side in SIDES:
-        ids, mask = pad(rows, side)
-        for cache in ({"use_cache": False}, {"use_cache": True}, {"cache_implementation": "static"}):
-            written = model.generate(ids, attention_mask=mask, **WRITING, **cache)
-            assert torch.equal(written, torch.stack(alone))
-        beams = model.generate(ids, attention_mask=mask, **WRITING, num_beams=3, num_return_sequences=3)
-        each = [model.generate(row[None], **WRITING, num_beams=3, num_return_sequences=3) for row in rows]
-        assert torch.equal(beams, torch.cat(each))
-        slow = greedy_ids(model, ids, mask, 6, IncrementalDecoder)
-        assert torch.equal(greedy_ids(model, ids, mask, 6), slow)
-    labels = random_ids(1, 6)
-    moved = model(rows[0].flip(0)[None], labels=labels).logits
-    assert_different(moved, model(rows[0][None], labels=labels).logits)
 
 
 def test_sequences_packed_in_a_source_are_counted_each_by_itself():

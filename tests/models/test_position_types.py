@@ -22,15 +22,6 @@ def draw(*shape: int, seed: int = 0) -> torch.Tensor:
 # Added to the embedding
 
 
-def test_layer_normalisation_takes_an_added_index_off_again():
-    """Why it fails: a pre-norm model gives what it gives without positions."""
-    ids = random_ids(2, 7)
-    blind, index = (build_encoder(position_type=name) for name in ("none", "index"))
-    assert_close(index(ids)[0], blind(ids)[0])
-    blind, index = (build_encoder(position_type=name, norm_position="post") for name in ("none", "index"))
-    assert_different(index(ids)[0], blind(ids)[0])
-
-
 def test_the_differential_equation_is_solved_as_a_thousand_small_steps_solve_it():
     positions = build_positions("ode").double()
     with torch.no_grad():
@@ -102,9 +93,6 @@ def test_alibi_s_slopes_are_those_of_transformers_also_where_heads_are_no_power_
     assert_close(build_alibi_slopes(num_heads), expected)
     if num_heads == 8:
         assert_close(build_alibi_slopes(8), torch.tensor([2.0**-h for h in range(1, 9)]))
-
-
-# Told by the neighbours
 
 
 # Refusals

@@ -101,12 +101,3 @@ def test_mixed_precision_learns(subject):
     loss.backward()
     assert loss.isfinite()
     assert all(gradient.isfinite().all() for gradient in gradients(model).values())
-
-
-@pytest.mark.parametrize("subject", with_attention("encoder-decoder", "decoder", gate=CAUSAL))
-@every_half
-def test_efficient_attention_learns_in_half_precision(subject, dtype):
-    model = subject.build().to(dtype)
-    ids, mask = pad(random_rows(7, 4), "left")
-    model(ids, attention_mask=mask, labels=ids).loss.backward()
-    assert all(slope.isfinite().all() for slope in gradients(model).values())

@@ -1,9 +1,8 @@
 """The recurrent encoder's classifier: what is pooled."""
 
-import pytest
 import torch
 
-from tests.support.checks import assert_close, pad, random_ids, random_rows
+from tests.support.checks import assert_close, pad, random_rows
 from tests.support.recurrent_models import POOLINGS, build_reader
 
 
@@ -19,17 +18,3 @@ def test_pooling_is_what_its_name_says():
         }
         expected = model.classifier(torch.stack(by_hand[pooling]))
         assert_close(model(ids, attention_mask=mask).logits, expected)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_a_row_of_nothing_but_padding_reads_nothing(pooling):
-    model = build_reader(pooling=pooling)
-    mask = torch.tensor([[1, 1, 1], [0, 0, 0]])
-    found = model(random_ids(2, 3), attention_mask=mask).logits
-    assert_close(found[1], model.classifier(torch.zeros(16)))
-    assert found.isfinite().all()
-
-
-def test_a_mask_of_another_length_is_refused():
-    with pytest.raises(ValueError, match=r"attention_mask has the shape \[2, 4\].*inputs are \[2, 3\]"):
-        build_reader()(random_ids(2, 3), attention_mask=torch.ones(2, 4))

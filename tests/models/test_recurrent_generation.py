@@ -1,11 +1,11 @@
-"""The recurrent encoder-decoder writes by every strategy of generate; and what it refuses to read."""
+"""The recurrent encoder-decoder writes on from a state; and what it refuses to read."""
 
 import pytest
 import torch
 from transformers import DynamicCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from tests.support.checks import START, assert_close, random_ids
+from tests.support.checks import START, random_ids
 from tests.support.recurrent_models import build_recurrent
 from tests.support.subjects import recurrent
 
@@ -29,35 +29,6 @@ def test_a_state_of_other_rows_or_of_another_mechanism_is_refused():
     for model, state, rows in ((scored, of_scored, 1), (scored, of_plain, 2), (plain, of_scored, 2)):
         with pytest.raises(ValueError, match=f"cache is the state of 2 rows .* than these {rows}"):
             model(ids[:rows], decoder_input_ids=ids[:rows], cache=state)
-
-
-def test_sampling_and_sampled_beams_repeat_with_their_seed():
-    model, source = build_recurrent(), random_ids(2, 5)
-    for settings in ({"num_return_sequences": 3}, {"num_beams": 3, "num_return_sequences": 2}):
-        drawn = []
-        for seed in (1, 1, 2):
-            torch.manual_seed(seed)
-            drawn.append(model.generate(source, do_sample=True, max_new_tokens=8, **settings).tolist())
-        assert drawn[0] == drawn[1]
-        assert drawn[0] != drawn[2]
-
-
-def test_generate_returns_the_alignment_of_every_step():
-    model, source = build_recurrent(eos_token_id=None), random_ids(2, 5)
-    settings = {"max_new_tokens": 4, "do_sample": False, "return_dict_in_generate": True}
-    found = model.generate(source, output_attentions=True, **settings)
-    read = found.sequences[:, :-1]
-    (expected,) = model(source, decoder_input_ids=read, output_attentions=True).cross_attentions
-    assert_close(torch.cat([step[0] for step in found.cross_attentions], dim=2), expected)
-
-
-def test_an_assistant_is_refused_as_a_state_cannot_go_back():
-    model = build_recurrent()
-    assert model._is_stateful
-    assert not model._supports_default_dynamic_cache()
-    assert not hasattr(model(random_ids(1, 4), use_cache=True).cache, "crop")
-    with pytest.raises(ValueError, match="stateful"):
-        model.generate(random_ids(1, 4), assistant_model=build_recurrent(), max_new_tokens=4)
 
 
 def test_a_call_that_cannot_be_answered_says_why():

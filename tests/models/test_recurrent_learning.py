@@ -18,22 +18,6 @@ from tests.support.subjects import recurrent
 
 
 @pytest.mark.parametrize("subject", recurrent())
-def test_teacher_forcing_of_1_is_plain_teacher_forcing_bit_for_bit(subject):
-    source, labels = random_ids(3, 6), random_ids(3, 5, seed=1)
-    model = subject.build(dropout=0.3).train()
-    found = []
-    for ratio in ({}, {"teacher_forcing_ratio": 1.0}):
-        torch.manual_seed(0)
-        model.zero_grad()
-        output = model(source, labels=labels, **ratio)
-        output.loss.backward()
-        found.append((output.logits, gradients(model), torch.get_rng_state()))
-    assert torch.equal(found[0][0], found[1][0])
-    assert all(torch.equal(gradient, found[1][1][name]) for name, gradient in found[0][1].items())
-    assert torch.equal(found[0][2], found[1][2])
-
-
-@pytest.mark.parametrize("subject", recurrent())
 def test_teacher_forcing_of_0_reads_its_own_choices_in_training_as_in_writing(subject):
     model = subject.build(eos_token_id=None).train()
     source, mask = pad(random_rows(6, 4), "right")

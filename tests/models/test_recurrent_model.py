@@ -6,55 +6,10 @@ from accelerate import disk_offload
 
 from hf_attn.models import score_functions
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
-from tests.support.checks import PAD, assert_close, assert_different, pad, random_ids, random_rows, read
+from tests.support.checks import PAD, assert_close, assert_different, random_ids, read
 from tests.support.matrix import rows
-from tests.support.recurrent_models import (
-    CELLS,
-    GATE_MECHANISMS,
-    MECHANISMS,
-    WIRINGS,
-    build_recurrent,
-    name_of,
-)
+from tests.support.recurrent_models import CELLS, MECHANISMS, WIRINGS, build_recurrent, name_of
 from tests.support.subjects import recurrent
-
-every_cell = pytest.mark.parametrize("settings", rows(CELLS, CELLS[::5], name_of))
-every_wiring = pytest.mark.parametrize(
-    "settings", rows(WIRINGS, [each for each in GATE_MECHANISMS if each in WIRINGS], name_of)
-)
-
-
-@every_cell
-def test_padding_anywhere_moves_no_state_of_the_encoder_in_either_direction(settings):
-    encoder = build_recurrent(**settings).get_encoder()
-    row, other = random_rows(4, 7)
-    ids = torch.stack((torch.tensor([PAD, row[0], PAD, PAD, row[1], row[2], row[3]]), other))
-    mask = torch.tensor([[0, 1, 0, 0, 1, 1, 1], [1] * 7])
-    together, alone = encoder(ids, attention_mask=mask), encoder(row[None])
-    assert_close(together.last_hidden_state[:1, mask[0].bool()], alone.last_hidden_state, 1e-6)
-    assert (together.last_hidden_state[0, ~mask[0].bool()] == 0).all()
-    assert_close(together.final_hidden[:1], alone.final_hidden, 1e-6)
-    if alone.final_cell is not None:
-        assert_close(together.final_cell[:1], alone.final_cell, 1e-6)
-
-
-def test_the_encoders_states_are_torchs_own():
-    encoder = build_recurrent(num_layers=2).get_encoder()
-    ids = random_ids(3, 6)
-    found = encoder(ids)
-    torchs = torch.nn.LSTM(
-        encoder.cells.input_size, encoder.cells.hidden_size, 2, bidirectional=True, batch_first=True
-    )
-    torchs.load_state_dict(encoder.cells.state_dict())
-    states, (hidden, cell) = torchs(encoder.embed_tokens(ids))
-    assert torch.equal(found.last_hidden_state, states)
-    for layer in range(2):
-        both = torch.cat((hidden[2 * layer], hidden[2 * layer + 1]), dim=-1)
-        assert torch.equal(found.final_hidden[:, layer], both)
-        assert torch.equal(
-            found.final_cell[:, layer], torch.cat((cell[2 * layer], cell[2 * layer + 1]), dim=-1)
-        )
-
 
 # Where the context goes
 
@@ -97,25 +52,6 @@ def test_the_decoder_is_its_equations(feeding, num_layers):
     source, target = random_ids(3, 6), random_ids(3, 5, seed=1)
     logits = model(source, decoder_input_ids=target).logits
     assert_close(logits, plain_decoder(model, source, target))
-
-
-@every_wiring
-def test_rows_of_the_alignment_sum_to_1_and_padding_gets_0(settings):
-    model = build_recurrent(**settings)
-    ids, mask = pad(random_rows(7, 3, 5), "left")
-    target = random_ids(3, 4)
-    output = model(ids, attention_mask=mask, decoder_input_ids=target, output_attentions=True)
-    assert model(ids, decoder_input_ids=target).cross_attentions is None
-    if settings["score_function"] == "none":
-        assert output.cross_attentions is None
-        return
-    (weights,) = output.cross_attentions
-    assert weights.shape == (3, 1, 4, 7)
-    assert_close(weights.sum(-1), torch.ones(3, 1, 4))
-    hidden = ~mask.bool()[:, None, None].expand_as(weights)
-    assert (weights[hidden] == 0).all()
-    assert output.encoder_attentions is None
-    assert output.decoder_attentions is None
 
 
 def test_without_attention_only_the_final_state_tells_of_the_source():

@@ -1,21 +1,9 @@
-"""Scores of the alignment: their sizes, and rows in which nothing may be read."""
+"""Scores of the alignment: rows in which nothing may be read."""
 
 import pytest
 import torch
 
-from hf_attn.models.score_functions import (
-    SCORE_FUNCTIONS,
-    masked_softmax,
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "attention_size", "parameters"),
-    [("additive", 64, 16_448), ("dot", 64, 0), ("general", 64, 16_384), ("concat", 128, 32_896)],
-)
-def test_scores_at_the_document_s_size_have_this_many_parameters(name, attention_size, parameters):
-    score = SCORE_FUNCTIONS[name](128, 128, attention_size)
-    assert sum(weight.numel() for weight in score.parameters()) == parameters
+from hf_attn.models.score_functions import masked_softmax
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
-from transformers.cache_utils import QuantizedLayer
 
 from hf_attn import load_checkpoint
 from tests.support.checks import assert_close, assert_different, pad, random_ids, random_rows
@@ -96,53 +95,6 @@ def test_a_second_turn_may_be_padded_on_the_left(settings, is_static):
         assert_close(model(ids, **given).logits[mask.bool()], expected[mask.bool()])
 
 
-class RoundedLayer(QuantizedLayer):
-    """A quantised layer as transformers drives it: hundredths, but for what was read last."""
-
-    def __init__(self):
-        super().__init__(residual_length=2)
-
-    def _quantize(self, tensor, axis):
-        return (tensor * 100).round().to(torch.int16)
-
-    def _dequantize(self, quantized):
-        return quantized / 100
-
-
-@torch.no_grad()
-@every_kind
-def test_a_quantised_cache_is_near(settings):
-    model, ids = build_kind("decoder", settings), random_ids(2, 9)
-    cache = DynamicCache(config=model.config)
-    cache.layers = [RoundedLayer() for _ in model.model.layers]
-    cache.layer_class_to_replicate = None
-    pieces = [go_on(model, piece, cache) for piece in ids.split((4, 1, 1, 1, 1, 1), dim=1)]
-    expected = model(ids, use_cache=False).logits
-    torch.testing.assert_close(torch.cat(pieces, dim=1), expected, atol=0.15, rtol=0.1)
-    assert_different(pieces[-1], expected[:, -1:])  # it was rounded
-
-
-@torch.no_grad()
-@every_kind
-def test_a_static_cache_that_is_set_up_before_it_is_filled_is_exact(settings):
-    model, ids = build_kind("decoder", settings), random_ids(2, 9)
-    cache = StaticCache(config=model.config, max_cache_len=12)
-    cache.early_initialization(2, 2, 8, torch.float32, torch.device("cpu"))
-    pieces = [go_on(model, piece, cache) for piece in ids.split((4, 1, 3, 1), dim=1)]
-    assert_close(torch.cat(pieces, dim=1), model(ids, use_cache=False).logits)
-
-
-@torch.no_grad()
-@every_kind
-def test_an_assistant_s_guesses_change_nothing(settings):
-    model, assistant = (
-        build_kind("decoder", settings),
-        build_kind("decoder", {**settings, "num_hidden_layers": 1}),
-    )
-    ids, asked = random_ids(1, 5), {"max_new_tokens": 8, "min_new_tokens": 8, "do_sample": False}
-    assert torch.equal(model.generate(ids, **asked, assistant_model=assistant), model.generate(ids, **asked))
-
-
 def count_graphs(graphs: list):
     """A compiler's backend that runs what it is given as it is, and keeps it."""
 
@@ -193,24 +145,6 @@ def test_so_is_a_compiled_step_of_an_encoder_decoder(settings):
         found = step(decoder_input_ids=token, decoder_position_ids=at, **given).logits
         assert_close(found[:, 0], expected[:, place])
     assert len(graphs) == 1
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("position_type", ["dynamic", "recurrent", "depthwise_convolution", "alibi"])
-def test_an_encoder_decoder_goes_on_from_a_static_cache_behind_padding(position_type):
-    model = build("encoder-decoder", position_type)
-    ids, mask = pad(random_rows(7, 4), "left")
-    caches = [
-        StaticCache(config=model.config.get_text_config(decoder=True), max_cache_len=9) for _ in range(2)
-    ]
-    cache, source = EncoderDecoderCache(*caches), random_ids(2, 9, seed=1)
-    given = {"input_ids": source, "cache": cache, "use_cache": True}
-    pieces = [
-        model(decoder_input_ids=ids[:, at], decoder_attention_mask=mask[:, : at.stop], **given).logits
-        for at in (slice(0, 5), slice(5, 6), slice(6, 7))
-    ]
-    whole = model(source, decoder_input_ids=ids, decoder_attention_mask=mask, use_cache=False).logits
-    assert_close(torch.cat(pieces, dim=1)[mask.bool()], whole[mask.bool()])
 
 
 @torch.no_grad()

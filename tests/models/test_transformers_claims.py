@@ -94,16 +94,6 @@ def test_a_packed_row_longer_than_the_positions_gives_what_a_padded_batch_gives(
     assert_close(packed, model(ids, attention_mask=mask, use_cache=False).logits[mask.bool()])
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("position_type", STRETCHED)
-def test_each_sequence_of_a_packed_row_is_stretched_by_its_own_length(position_type):
-    model, rows = build("decoder", position_type), random_rows(40, 7, 30)
-    places = torch.cat([torch.arange(len(row)) for row in rows])[None]
-    packed = model(torch.cat(rows)[None], position_ids=places, use_cache=False).logits[0]
-    alone = torch.cat([model(row[None], use_cache=False).logits[0] for row in rows])
-    assert_close(packed, alone, tolerance=1e-4)
-
-
 @pytest.mark.parametrize("position_type", [name for name in ALL if not POSITION_TYPES[name].extrapolates])
 def test_a_sequence_of_a_packed_row_that_is_too_long_is_refused(position_type):
     places = torch.tensor([[*range(5), *range(25)]])

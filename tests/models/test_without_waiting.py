@@ -11,7 +11,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
 from hf_attn.models.position_relative import ALiBiPositions
@@ -76,14 +75,6 @@ def test_a_recurrent_model_learns_from_rows_of_one_length(settings):
 @pytest.mark.parametrize("pooling", ["last", "max", "mean"])
 def test_a_recurrent_classifier_learns_from_rows_of_one_length(pooling):
     learn(RecurrentForSequenceClassification(RecurrentEncoderConfig(pooling=pooling)), is_padded=False)
-
-
-@every_family
-def test_a_model_learns_while_maps_are_formed_and_a_head_is_removed(family):
-    model = FAMILIES[family]("eager")
-    kind = "decoder" if family == "decoder" else "encoder"
-    with intervening(model, [Intervention("remove", kind, 0, 1)]):
-        learn(model, output_attentions=True)
 
 
 DRAWN = [name for name in TASKS if not issubclass(TASKS[name], CorpusTask) and name != "sentences"]

@@ -1,4 +1,4 @@
-"""What must hold of a model, as plain functions the tests share; test_mutations.py proves that they can fail.
+"""What must hold of a model, as plain functions the tests share; mutants.py proves that they can fail.
 
 Each takes a model, raises AssertionError where the claim is broken, and returns nothing.
 """
@@ -7,7 +7,6 @@ import copy
 
 import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, Trainer, TrainingArguments
-from transformers.cache_utils import DynamicLayer
 
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
@@ -337,15 +336,3 @@ def check_the_trainer_accumulates(build, tmp_path) -> None:
         weights.append(model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weight, weights[1][name], atol=1e-4, rtol=1e-3)
-
-
-def make_caches_forget(monkeypatch):
-    """Let a cache hold nothing but what it was given last."""
-    update = DynamicLayer.update
-
-    def forget(self, key, value, *arguments, **settings):
-        update(self, key, value, *arguments, **settings)
-        self.keys, self.values = key, value
-        return key, value
-
-    monkeypatch.setattr(DynamicLayer, "update", forget)

@@ -1,6 +1,5 @@
 """A duel is fair: equal sizes, the same examples, equal budgets, and nobody waits for another."""
 
-import threading
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.registry import build_model
-from hf_attn.evaluation.metrics import Interval, Score, evaluate, score_answers
+from hf_attn.evaluation.metrics import Interval, Score, evaluate
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import TEXT
 from hf_attn.training.duel import (
@@ -26,7 +25,7 @@ from hf_attn.training.duel import (
 )
 from hf_attn.training.failures import Diverged
 from hf_attn.training.loop import train
-from tests.support.commands import in_process, rows_of
+from tests.support.commands import in_process
 
 COPY = build_task("copy", max_length=5, num_symbols=9)
 PAIR = match_parameters(COPY, ("none", "transformer"), 8_000)
@@ -92,9 +91,7 @@ def test_usual_contestants_learn_the_task_and_text_has_none():
     ("given", "words"),
     [
         ({}, "exactly one"),
-        ({"steps": 3, "seconds": 2.0}, "exactly one"),
         ({"steps": 0}, "steps=0"),
-        ({"seconds": 0.0}, "seconds=0.0 must be a number from 0.001"),
         ({"seconds": float("inf")}, "seconds=inf"),
     ],
 )
@@ -149,15 +146,6 @@ def test_equal_seconds_are_spent_by_all_and_one_turn_more_at_most():
         assert last.learning_rate >= before.learning_rate  # still warming up, or as high as it gets
 
 
-def test_a_hurried_duel_reports_every_step_so_that_it_can_be_stopped_soon():
-    report_every_step = threading.Event()
-    report_every_step.set()
-    turns = duel(COPY, PAIR, Budget(steps=1000), device="cpu", report_every_step=report_every_step)
-    steps = [next(turns).report.step for _ in range(6)]
-    turns.close()
-    assert steps == [0, 0, 1, 1, 2, 2]
-
-
 def test_a_duel_needs_two_and_names_the_one_that_diverges():
     with pytest.raises(ValueError, match="two models or more, not none"):
         next(duel(COPY, {"none": PAIR["none"]}, Budget(steps=1)))
@@ -179,17 +167,6 @@ def test_pooled_sizes_count_every_example_once():
     assert pool_sizes({}) == {}
 
 
-def test_pooled_sizes_have_the_interval_of_all_their_groups():
-    marks, groups = [True, True, False, True, False, False], ["os", "re", "os", "ast", "re", "os"]
-    by_size = {
-        size: score_answers(marks[part], groups[part], "modules")
-        for size, part in ((2, slice(0, 2)), (3, slice(2, 4)), (4, slice(4, 6)))
-    }
-    pooled = pool_sizes(by_size, most=1)
-    assert pooled == {(2, 4): score_answers(marks, groups, "modules")}
-    assert pooled[2, 4].over == "3 modules"
-
-
 # ---------------------------------------------------------------- the command
 
 SMALL = ("duel", "copy", "--set", "max_length=5", "--parameters", "20000", "--device", "cpu")
@@ -204,29 +181,13 @@ def test_the_command_prints_a_line_a_model_and_its_accuracy_by_length(capsys):
     assert "…" not in output
 
 
-def test_json_lines_hold_reports_and_a_result_of_each_model(capsys):
-    code, output, _ = in_process(capsys, *SMALL, "--models", "none,transformer", "--steps", "4", "--json")
-    rows = rows_of(output)
-    assert code == 0
-    assert {row["model"] for row in rows if row["event"] == "report"} == {"none", "transformer"}
-    results = [row for row in rows if row["event"] == "result"]
-    assert [row["model"] for row in results] == ["none", "transformer"]
-    for row in results:
-        assert (row["task"], row["steps"]) == ("copy", 4)
-        assert abs(row["parameters"] - 20_000) < 2_000
-        assert row["interval"][0] <= row["held_out_exact_match"] <= row["interval"][1]
-        assert sum(part["examples"] for part in row["by_length"].values()) == row["examples"]
-
-
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--models", "none"), "two models or more"),
         (("--models", "none,none"), "each once"),
         (("--models", "none,gru"), "does not learn task"),
         (("--steps", "2", "--seconds", "3"), "exactly one"),
         (("--set", "hidden_size=64"), "leave it out"),
-        (("--parameters", "5"), "choose at least"),
     ],
 )
 def test_wrong_use_is_one_line(capsys, more, words):

@@ -136,24 +136,6 @@ def test_examples_are_answered_though_no_slice_ends_where_it_was_measured(small,
     assert answered == [(3, 6), (6, 6), (9, 6)], "steps 0, 4 and 8 were measured in them"
 
 
-def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
-    asked = []
-
-    def take(state, steps):
-        asked.append(steps)
-        return train_slice(state, steps or 100, device="cpu")
-
-    run = sliced(small, take)
-    run.wants_pause, run.wanted_steps = True, 2
-    moments = run.follow()
-    while run.step < 2 or run.wanted_steps:
-        next(moments)
-    run.wants_pause = False
-    for _ in moments:
-        pass
-    assert asked == [1, 1, None]
-
-
 def test_dropout_and_scheduled_sampling_draw_from_torchs_global_generators():
     recipes = (
         Recipe(),

@@ -15,7 +15,7 @@ from hf_attn.training import step_graph
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Learner, learning_inputs
 from hf_attn.training.step_graph import CALLS_BEFORE, MOST_TOKENS, StepGraph, can_record
-from tests.support.checks import assert_close, build_classifier, pad, random_rows
+from tests.support.checks import assert_close, pad, random_rows
 from tests.support.matrix import rows
 from tests.support.position_checks import ALL, GATE, kernels_of
 from tests.support.recordings import NOT_RECORDED, on_processors
@@ -137,10 +137,6 @@ def check_widening(model):
 def test_padding_to_a_fixed_width_changes_no_position(position_type, family):
     for kernel in kernels_of(position_type):
         check_widening(FAMILIES[family](kernel, position_type=position_type))
-
-
-def test_padding_to_a_fixed_width_changes_no_first_token():
-    check_widening(build_classifier(pooling="first"))
 
 
 @pytest.mark.parametrize(("family", "attention_type"), EFFICIENT_FAMILIES)
