@@ -228,6 +228,51 @@ def test_positions_are_counted_with_the_layers_that_have_them(position_type, mon
     assert count_planned_weights(model_class, config) == count_weights(model_class(config))
 
 
+MEASURED = """
+import json, re, sys, torch
+from dataclasses import replace
+torch.set_num_threads(1)
+
+def highest():  # of this process alone; getrusage's is also the one's that started it
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+
+from hf_attn.architectures.registry import build_model
+from hf_attn.architectures.memory import count_weights, estimate_training
+from hf_attn.tasks import build_task
+from hf_attn.training.loop import Learner
+from hf_attn.training.device import build_accelerator
+task = build_task("copy", max_length=64, min_length=64)
+for name in ("transformer", "additive"):
+    recipe = replace(task.recipes_of(name)["product"], batch_size=int(sys.argv[1]))
+    model = build_model(task, recipe)
+    whole = task.sample(torch.Generator().manual_seed(0), recipe.batch_size)
+    before = highest()
+    learner = Learner(task, model, recipe, build_accelerator("cpu"))
+    learner.learn(whole, 0)
+    taken = highest() - before
+    estimate = estimate_training(count_weights(model), model.config, recipe.batch_size, task)
+    print(json.dumps([name, taken, estimate]))
+"""
+
+
+@pytest.mark.nightly
+@on_linux
+def test_the_estimate_of_a_step_is_near_what_it_takes():
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURED, "192"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    found = [json.loads(line) for line in told.stdout.splitlines()]
+    name, taken, estimate = found[0]  # what comes second finds some of its memory there
+    assert 0.8 * taken < estimate < 4 * taken, (name, taken, estimate)
+    name, taken, estimate = found[1]
+    assert 0.8 * taken < estimate < 8 * taken, (name, taken, estimate)
+
+
 def test_the_room_is_the_least_of_machine_container_and_the_process_s_own_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "CGROUPS", ())
     machine = measure_room()

@@ -302,3 +302,16 @@ def test_a_run_and_its_checkpoint_say_which_option_gives_the_file_and_never_fall
     local = ["--set", "attention_type=local", "--attention", "plain.py"]
     code, _, errors = in_process(capsys, "train", "copy", *local)
     assert (code, "leave --set attention_type out" in errors) == (2, True)
+
+
+def test_what_goes_wrong_while_it_learns_is_one_line(here, capsys):
+    """A GPU is not asked while it learns; a processor is, in every pass."""
+    learned = "def __init__(self, *given, **named):\n        super().__init__(*given, **named)\n"
+    learned += "        self.shift = torch.nn.Parameter(torch.zeros(()))\n\n    def weigh"
+    text = PLAIN.replace("def weigh", learned)
+    file = write("return A", "return A * (1 + self.shift)", text)
+    few = ["--set", "preset=quick", "--steps", "20"]
+    code, _, errors = in_process(capsys, "train", "copy", *few, "--attention", file)
+    assert code == 1, errors
+    assert "Plain.weigh of mine.py, in layer 0 of the encoder's self-attention" in errors
+    assert errors.count("\n") == 1
