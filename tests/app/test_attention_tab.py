@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import io
 import json
 from types import SimpleNamespace
@@ -11,23 +10,17 @@ import pytest
 import torch
 
 from demos import build_app
-from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.catalog import ModelCatalog, build_catalog
 from demos.session.session import Session
 from demos.tabs.attention import head_view
 from demos.tabs.attention import tab as attention
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings
 from demos.tabs.attention.tab import AttentionState
 from demos.ui import boards
-from hf_attn.analysis.ablation import measure_removal
 from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.interpret.head import Head
 from hf_attn.tasks.base import CLASSES, TEXT
-from hf_attn.textbooks import DOCUMENTS
-from hf_attn.textbooks.exercises import BANKS
-from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 from tests.support.matrix import rows
-from tests.support.native_models import build_native
 from tests.support.sessions import begun, finished
 
 CATALOG = build_catalog()
@@ -57,13 +50,6 @@ def change(session, name, **changed):
     """The updates after one field was changed."""
     fields = vars(attention.view_of(session).settings) | changed
     return attention.changing(name)(session, fields)
-
-
-def changed(before, name, **values):
-    """The view after one field was changed."""
-    session, state = looking_at(before)
-    assert change(session, name, **values)["error"] == ""
-    return state.view
 
 
 # ---------------------------------------------------------------- what is shown
@@ -135,51 +121,6 @@ def test_one_changed_word_moves_what_is_looked_at():
     assert sentence_of(state.view).endswith("Change the word: tired")
 
 
-def test_only_a_sentence_offers_to_take_a_word_away():
-    for weights, is_sentence in ((ENGLISH, True), (PARSER, False), (RANDOM, False)):
-        steps = attention.describe_steps(view(weights))
-        assert (steps["word"]["visible"], steps["away"]["visible"]) == (is_sentence, not is_sentence)
-        assert steps["away"]["value"].startswith("Explore a trained" if weights == RANDOM else "Take a head")
-
-
-def test_a_sentence_is_about_the_chosen_row_and_never_about_one_that_may_read_nothing_else():
-    before = view(ENGLISH, "the cat sat on the mat")
-    assert before.cell[0] == len(before.head.rows) - 1
-    chosen = dataclasses.replace(before, cell=(3, 2))
-    names, p = before.read.result["likeliest"]["rows"][3][0]
-    assert sentence_of(chosen).startswith(
-        f"Behind “sat” this model guesses the next word: {names}, {100 * p:.0f}"
-    )
-    words, even = ("a", "b", "c"), torch.zeros(3, 2).double()
-    causal = Head(words, words, even, even, even, causal=True)
-    assert head_view.best_cell(causal, None)[0] == 1, "the first word may read only itself"
-    assert "never learned, read as placeholders: qwerty, zxcvb" in view(ENGLISH, "qwerty zxcvb").notice
-
-
-def test_a_class_is_named_with_the_word_that_it_hangs_on():
-    found = load_checkpoint(BUNDLED / "attn-docstring-topics")
-    shown = view(str(BUNDLED / "attn-docstring-topics"))
-    removal = measure_removal(found.model.eval(), found.tokenizer, shown.settings.text)
-    place = removal.drops.index(max(removal.drops))
-    name = found.model.config.id2label[removal.predicted_without[place]]
-    assert f"Without {removal.words[place]} it says {name}." in sentence_of(shown)
-
-
-def test_the_page_opens_with_a_trained_model_s_own_map_explained():
-    first = head_view.first_view(CATALOG)
-    value = head_view.to_value(first)
-    found = load_checkpoint(PARSER)
-    maps = attention_maps(found.model, found.task.encode(first.settings.text), tokenizer=found.tokenizer)
-    kind, layer = first.settings.place.split()
-    own = getattr(maps, kind)[int(layer), first.settings.head]
-    assert (torch.tensor(value["weights"]) - own).abs().max() < 1e-6
-    row, column = first.cell
-    assert value["truth"][row][column] == 1
-    assert value["cell"]["lines"][column]["weight"] == pytest.approx(float(own[row, column]), abs=1e-6)
-    assert value["notice"] == ""
-    assert "attn-parser" in first.origin
-
-
 def test_without_checkpoints_the_page_opens_with_the_exercise():
     assert head_view.first_view(ModelCatalog()).settings.weights == "worked:exercise-1"
 
@@ -187,14 +128,6 @@ def test_without_checkpoints_the_page_opens_with_the_exercise():
         return build_app(ModelCatalog(), "cpu")
 
     assert asyncio.run(build()).fns
-
-
-@pytest.mark.parametrize("name", WORKED_EXAMPLES)
-def test_a_worked_example_names_its_text_by_title_and_links_to_it(name):
-    example, text = WORKED_EXAMPLES[name], DOCUMENTS[WORKED_EXAMPLES[name].document]
-    origin = view(WORKED + name).origin
-    assert f'<a href="{text.url}"' in origin
-    assert f"“{text.title}”, {example.place}</a>" in origin
 
 
 def test_everything_that_is_offered_can_be_walked_through():
@@ -225,32 +158,6 @@ def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_
     session.close()
 
 
-def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tiny_checkpoint, tmp_path):
-    session = Session(ModelCatalog())
-    session.pulled = {"ada/attn-copy": tiny_checkpoint, "ada/lstm": BUNDLED / "lstm-reverse"}
-    for part in build_native("gpt2"):
-        part.save_pretrained(tmp_path / "gpt2")
-    for name in (tmp_path / "gpt2", BUNDLED / "attn-parser"):
-        session.catalog.take(session, str(name))
-    offered = [value for _, value in head_view.choices(session) if "/" in value]
-    assert offered == ["ada/attn-copy", PARSER]
-    refreshed = attention.refresh_weights(session, {"weights": "ada/attn-copy"})["weights"]
-    assert refreshed["choices"][0][1] == "ada/attn-copy"
-    for name in offered:
-        shown = head_view.to_value(head_view.read_view(session, Settings(name)))
-        assert shown["same"]["largest"] < 1e-5
-
-
-def test_random_weights_say_that_the_map_means_nothing():
-    assert view(RANDOM, "any words at all").notice == head_view.UNTRAINED
-
-
-def test_the_same_word_in_the_other_sentence_stands_beside_it():
-    beside = head_view.to_value(view(RANDOM, BANKS[1], num_heads=4, head=3))["beside"]
-    assert (beside["sentence"], beside["word"], len(beside["output"])) == (BANKS[0], "bank", 4)
-    assert head_view.to_value(view(RANDOM, "bank"))["beside"] is None
-
-
 # ---------------------------------------------------------------- cells, heads and switches
 
 
@@ -273,44 +180,6 @@ def test_a_chosen_cell_comes_back_alone_and_a_figure_of_another_head_brings_its_
     assert attention.pick_cell(session, picked(1, 1, number=1)) == {}, "of the map before"
 
 
-def test_the_first_cell_of_a_page_is_one_of_what_it_opens_with():
-    session = Session(CATALOG)
-    told = json.loads(attention.pick_cell(session, picked(0, 1, number=0))["board"])
-    first = head_view.first_view(CATALOG).head
-    assert told["cell"]["lines"][1]["weight"] == pytest.approx(float(first.weights[0, 1]))
-    assert attention.view_of(Session(CATALOG)).cell != (0, 1), "nobody else's"
-
-
-def test_a_page_that_is_loaded_again_asks_of_what_it_opens_with():
-    left, _ = looking_at(view(f"{WORKED}cat"))
-    session = Session(CATALOG)
-    session.take_over(left)
-    told = json.loads(attention.pick_cell(session, picked(0, 1, number=0))["board"])
-    assert told["id"] == 0
-    assert attention.view_of(session).settings.weights == PARSER
-
-
-def test_another_head_map_cell_or_switch_of_a_checkpoint_needs_no_pass():
-    model, passes = load_once(PARSER).model, []
-    hooks = [part.register_forward_hook(lambda *_: passes.append(1)) for part in (model, model.get_encoder())]
-    session, state = looking_at(view(PARSER))
-    assert passes, "the answer is written, then read"
-    passes.clear()
-    own = state.view.read.heads.maps
-    change(session, "head", head=2)
-    change(session, "place", place="encoder 0")
-    change(session, "scale", scale=False)
-    change(session, "scale", scale=True)
-    attention.pick_cell(session, picked(2, 1, number=state.id))
-    assert not passes
-    kind, layer, head = "encoder", 0, state.view.settings.head
-    assert (state.view.head.weights - getattr(own, kind)[layer, head]).abs().max() < 1e-6
-    change(session, "text", text="y=4*2")
-    assert passes
-    for hook in hooks:
-        hook.remove()
-
-
 @pytest.mark.parametrize("event", [picked(9, 0), picked(0, 99), picked(0, 0, 7)])
 def test_a_cell_that_the_map_does_not_have_is_refused_and_the_board_stays(event):
     session, state = looking_at(view(f"{WORKED}exercise-1"))
@@ -326,37 +195,11 @@ def test_an_example_that_there_is_not_is_refused():
         view(f"{WORKED}nope")
 
 
-def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else():
-    before = dataclasses.replace(view(PARSER), cell=(1, 2))
-    after = changed(before, "scale", scale=False)
-    assert after.cell == (1, 2)
-    assert after.notice == head_view.CHANGED
-    weight = float(after.head.weights[1].max())
-    assert f"{100 * weight:.0f}\u202f%" in sentence_of(after), "of the chosen row, as it is now"
-    printed = changed(view(f"{WORKED}exercise-1"), "scale", scale=False)
-    assert sentence_of(printed) == head_view.NOT_PRINTED
-    assert not torch.equal(after.head.weights, before.head.weights)
-    hidden = changed(before, "hidden", hidden=[7])
-    assert (hidden.head.weights[:, 7] == 0).all()
-    back = changed(hidden, "hidden", hidden=[])
-    assert back.notice == ""
-    assert torch.equal(back.head.weights, before.head.weights)
-
-
-def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidden():
-    before = changed(view(PARSER), "hidden", hidden=[0])
-    decoder = changed(before, "place", place="decoder 1")
-    assert (decoder.head.causal, decoder.head.hidden, decoder.notice) == (True, (), "")
-    text = changed(before, "text", text="y=4*2")
-    assert (text.head.columns, text.head.hidden) == (("y", "=", "4", "*", "2", "end"), ())
-
-
 @pytest.mark.parametrize(
     ("weights", "text", "words"),
     [
         (PARSER, "x=1+?", "?"),
         (PARSER, "", "empty"),
-        (RANDOM, "", "empty"),
         (RANDOM, "word " * 65, "65 words"),
     ],
 )
@@ -372,25 +215,15 @@ def test_hiding_every_token_is_refused():
     assert "leave one" in change(session, "hidden", hidden=[0, 1])["error"]
 
 
-def test_an_example_s_button_shows_it():
-    session = Session(CATALOG)
-    group = attention.EXAMPLES[f"“{DOCUMENTS[WORKED_EXAMPLES['cat'].document].title}”"]
-    updates = attention.opening(group[WORKED_EXAMPLES["cat"].title])(session)
-    assert (updates["weights"]["value"], updates["error"]) == (f"{WORKED}cat", "")
-
-
 # ---------------------------------------------------------------- what is taken away
 
 
 @pytest.mark.parametrize(
     ("weights", "text", "chosen"),
     [
-        (PARSER, None, {}),
         (PARSER, "x=1+2", {"place": "decoder 0", "head": 2, "causal": False, "hidden": (1,)}),
-        (str(BUNDLED / "attn-docstring-topics"), None, {"head": 1}),
         (RANDOM, 'a "quoted" <pad> isn\'t', {"num_heads": 4, "head": 2, "positions": False, "causal": True}),
         (f"{WORKED}notebook-heads", None, {"head": 5}),
-        (f"{WORKED}padding", None, {"hidden": (), "scale": True}),
     ],
 )
 def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypatch):

@@ -1,6 +1,5 @@
 """The Duel tab: settings, turns, and what the board is told."""
 
-import copy
 import shutil
 from types import SimpleNamespace
 
@@ -12,13 +11,9 @@ from demos.jobs.training_job import TrainingJob
 from demos.session.catalog import ModelCatalog
 from demos.session.run_files import pack_run
 from demos.session.session import Session
-from demos.tabs.duel import job as duels
 from demos.tabs.duel import tab as duel
 from demos.tabs.duel.job import DuelJob
-from demos.ui import formatting
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.tasks import TASKS
-from hf_attn.training.duel import count_parameters
 from hf_attn.training.failures import Diverged
 from tests.support.sessions import Event, follow_job, read_boards
 
@@ -70,12 +65,6 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
     assert set(errors.values()) == {""}
 
 
-def test_seconds_are_checked_only_where_they_count():
-    assert duel.read_form(TINY | {"seconds": "soon"})[2].steps == 6
-    with pytest.raises(duel.FieldError, match=r"“soon” is not a number\. Enter a number from 1 to 600"):
-        duel.read_form(TINY | {"budget": "seconds", "seconds": "soon"})
-
-
 def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
     timed = TINY | {"budget": "seconds", "seconds": "600"}
     assert duel.read_form(timed)[2].seconds == 600
@@ -93,54 +82,6 @@ def test_one_that_failed_counts_as_done_so_that_a_link_goes_as_far():
 def test_a_duel_has_the_time_of_a_run_for_each_that_learns():
     job = DuelJob(runs=[None, None, None])
     assert job.seconds_allowed == 3 * limits_here().run_seconds
-
-
-def test_every_offered_task_comes_with_models_that_learn_it():
-    for label, (name, *_) in duel.offered().items():
-        shown = duel.choose_task(Session(), {"task": label})
-        size, models = shown["size"], shown["models"]
-        known = [model for _, model in models["choices"]]
-        assert set(models["value"]) < set(known)
-        assert size["value"] is None or size["value"] in size["choices"]
-        assert TASKS[name].title
-    assert "reverse" in {row[0] for row in duel.offered().values()}
-
-
-def test_the_line_under_the_settings_says_how_large_each_model_is():
-    values = TINY | {"models": ["none", "additive", "transformer"]}
-    lines = duel.describe(values)
-    task, contestants, *_ = duel.read_form(values)
-    hint = lines.pop("hint")
-    assert lines == {f"{field}_error": "" for field in duel.ERRORS}
-    for recipe in contestants.values():
-        assert formatting.in_thousands(count_parameters(task, recipe)) in hint
-        assert str(recipe.model["hidden_size"]) in hint
-
-
-def contestant(name, validation, *held_out):
-    """What `tell_duel` reads of one model."""
-    sizes = [{"from": 2 * i + 1, "to": 2 * i + 2, "held_out": share} for i, share in enumerate(held_out)]
-    return {"name": name, "validation": validation, "sizes": sizes}
-
-
-@pytest.mark.parametrize(
-    ("measured", "models", "words"),
-    [
-        (False, [("A", None), ("B", 0.5)], "first answers are not measured yet"),
-        (False, [("A", 0.25, 0.3), ("B", 0.5, 0.6)], "40\u202f% of the budget B has 50\u202f% right, A 25"),
-        (
-            True,
-            [("A", 0.9, 1, 0.98), ("B", 0.8, 1, 0.12)],
-            "length 3 to 4 A has 98\u202f% right, B 12\u202f%.",
-        ),
-        (True, [("A", 0.9, 1, 1), ("B", 0.8, 1, 1)], "At length 3 to 4 all models have 100\u202f% right"),
-    ],
-)
-def test_the_sentence_compares_the_best_model_with_the_worst_at_the_largest_size(measured, models, words):
-    value = {"measured": measured, "done": 0.4, "size_name": "length"}
-    value["contestants"] = [contestant(*model) for model in models]
-    said = "".join(part if isinstance(part, str) else part[1] for part in duel.tell_duel(value))
-    assert words in said
 
 
 # ---------------------------------------------------------------- a duel
@@ -164,16 +105,6 @@ def test_all_learn_side_by_side_and_end_with_curves_maps_and_accuracy_by_length(
     assert seen["source"] == len(seen["cols"]) == len(seen["truth"][0])
     assert len(seen["rows"]) == len(seen["truth"])
     assert abs(none["parameters"] / transformer["parameters"] - 1) < 0.1
-
-
-@pytest.mark.nightly  # tests/training/test_duel.py has who goes next
-def test_equal_seconds_are_spent_by_all():
-    session, held = begun(budget="seconds", seconds="1")
-    list(follow(session))
-    assert held.status == FINISHED
-    for run in held.runs:
-        assert held.seconds[run.id] >= 1
-        assert run.recipe.report_every == 1
 
 
 def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
@@ -203,39 +134,6 @@ def test_a_duel_that_begins_while_the_last_one_is_measured_gets_none_of_its_figu
     list(moments)
     assert (held.number, held.status, held.baseline) == (2, RUNNING, None)
     assert asked == []
-
-
-def test_the_last_duel_is_shown_while_the_next_is_configured(ended, monkeypatch):
-    session, held, _ = ended
-    shown, count = [], duels.count_parameters
-
-    def show_then_count(*given):
-        shown.append(read_boards([duel.show_duel(session)])[0]["contestants"])
-        return count(*given)
-
-    monkeypatch.setattr(duels, "count_parameters", show_then_count)
-    other = DuelJob()
-    vars(other).update(vars(held))
-    monkeypatch.setitem(session.states, DuelJob, other)
-    other.configure({}, *duel.read_form(TINY), "cpu")
-    assert [len(contestants) for contestants in shown] == [2, 2]
-    assert [run.id for run in other.runs] == ["duel-2-1", "duel-2-2"]
-
-
-def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
-    _, held, _ = ended
-    run = held.runs[0]
-    sparse = copy.copy(run)
-    kept = (0, 3, 6)
-    sparse.points = [
-        (when, {**point, "validation": point["validation"] if point["step"] in kept else None})
-        for when, point in run.points
-    ]
-    losses = [point["loss"] for _, point in run.points]
-    told = duels.measured_points(sparse)
-    assert [point["step"] for point in told] == [0, 3, 6]
-    assert told[0]["loss"] is None
-    assert told[1]["loss"] == pytest.approx(sum(losses[1:4]) / 3)
 
 
 # ---------------------------------------------------------------- keeping one

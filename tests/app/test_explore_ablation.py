@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from demos.jobs.job import FINISHED
-from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.catalog import build_catalog, load_once
 from demos.session.session import Session
 from demos.tabs.explore import ablation_panel, count_job, head_counts
 from demos.tabs.explore import tab as explore
@@ -23,7 +23,6 @@ from hf_attn.analysis.head_roles import (
     ROLES,
     ROLES_OF_MANY,
     measure_even_attention,
-    measure_head_roles,
     measure_heads,
 )
 from hf_attn.analysis.hopfield import hopfield_descent
@@ -167,27 +166,11 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
     assert after < before
 
 
-def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch):
-    monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 8)
-    session, _ = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
-    first, last = values_of(ablation_panel.compare_roles(session))
-    assert first["compared"] == {"status": "running"}
-    found = load_once(folder("attn-sort"))
-    wanted = measure_head_roles(found.model, found.task, 8)
-    compared = last["compared"]
-    assert compared["examples"] == 8
-    for side in ("trained", "untrained"):
-        figures = torch.tensor(compared[side]["encoder"]["first"], dtype=torch.float64)
-        torch.testing.assert_close(figures, getattr(wanted, side)["encoder"]["first"])
-    assert compared["even"]["encoder"]["first"] == pytest.approx(wanted.even["encoder"]["first"])
-
-
 @pytest.mark.parametrize(
     ("pick", "words"),
     [
         (AblationQuestion("edge", kind="cross"), "No cell is chosen"),
         (AblationQuestion("edge", kind="decoder", query=1, key=3), "The chosen cell is masked"),
-        (AblationQuestion("token"), "No token is chosen"),
         (AblationQuestion("token", token=99), "the source has tokens 0 to 7"),
         (AblationQuestion("head", kind="cross", layer=7), "layer=7 is not there"),
         (AblationQuestion("word"), "choose nothing, head, layer, edge, token"),
@@ -226,51 +209,6 @@ def test_a_recurrent_models_one_alignment_can_be_taken_away_and_has_no_queries_a
     assert "no queries and keys" in energies["cross.0.0"]["why"]
 
 
-def test_without_attention_only_tokens_can_be_taken_away():
-    first, last = asked("lstm-reverse", "7 15 2", AblationQuestion("token", token=1))
-    assert first["heads"] == {}
-    assert first["measured"] is None
-    assert last["answer"]["after"]["symbols"] == ["2", "7", "end"]
-    _, refused = asked("lstm-reverse", "7 15 2", AblationQuestion("head", kind="cross"))
-    assert "this model has no attention that can be changed" in refused["error"]
-
-
-def test_a_class_and_one_sequence_are_asked_like_an_answer():
-    _, last = asked(
-        "attn-docstring-topics",
-        "Return the path of a file.",
-        AblationQuestion("layer", "remove", kind="encoder"),
-    )
-    assert len(last["answer"]["before"]["symbols"]) == len(last["answer"]["moved"]) == 1
-    assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
-    session, _ = finished(ModelCatalog(), steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
-    show(session, "run-1", "3 1 2")
-    pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
-    answer = values_of(ask_model(session, pick))[-1]["answer"]
-    assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
-    assert "Held-out examples differ in length" in answer["held_out"]["why"]
-    session.close()
-
-
-def test_a_value_that_was_read_earlier_has_the_lower_turn_however_late_it_is_done():
-    later = []
-
-    class SlowlyRead(ExploreState):
-        def __getattribute__(self, name):
-            if name == "layers" and not later:
-                later.append(None)  # so that the one in between is read at once
-                later[0] = json.loads(self.to_value())["turn"]
-            return super().__getattribute__(name)
-
-    _, state = looking_at("attn-addition", SUM)
-    name, first = json.loads(state.to_value())["turn"]
-    assert json.loads(state.to_value())["turn"] == [name, first + 1]
-    slow = SlowlyRead(shown=state.shown)
-    earlier = json.loads(slow.to_value())["turn"]
-    assert earlier[0] == later[0][0] != name, "another visit counts for itself"
-    assert earlier[1] < later[0][1]
-
-
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed, uncounted):
     session, state = looking_at("attn-addition", SUM)
     list(without_each_head(session))
@@ -294,31 +232,6 @@ def test_of_two_questions_the_newest_is_answered_in_whatever_order_they_are_begu
     assert list(older) == [{}]
     assert state.answer["asked"][2:] == [needed[0].kind, needed[0].layer, needed[0].head]
     assert newest["answer"]["asked"] == state.answer["asked"]
-
-
-def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):
-    session = Session(CATALOG, device="cpu")
-    state = session.state(ExploreState)
-    newer, prepare = [], explore.prepare
-
-    def asked_again(*given, **how):
-        if not newer:
-            newer.append(None)
-            newer[0] = show(session, "attn-addition", "7+8", asked=2.0)
-        return prepare(*given, **how)
-
-    monkeypatch.setattr(explore, "prepare", asked_again)
-    assert show(session, "attn-addition", SUM, asked=1.0) == {}
-    assert json.loads(newer[0]["board"])["id"] == state.id == 1
-    assert state.text == "7+8"
-
-
-def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
-    _, state = looking_at("attn-addition", SUM, "0544")
-    assert json.loads(state.to_value())["is_own"] is False
-    monkeypatch.setattr("demos.session.maps.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
-    _, state = looking_at("attn-addition", SUM)
-    assert "Shorten the input" in json.loads(state.to_value())["measured"]["why"]
 
 
 def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():

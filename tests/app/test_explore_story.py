@@ -1,11 +1,9 @@
 """Explore's headline is true by its own numbers; heads are counted behind what a visitor does, in turn."""
 
-import dataclasses
 import json
 import re
 import threading
 import weakref
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,8 +15,7 @@ from demos.tabs.explore import count_job, head_counts, story
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.count_job import CountJob
 from demos.tabs.explore.head_scores import ExploreState
-from demos.ui import formatting
-from hf_attn.analysis.ablation import Trial, measure_changes, measure_outcomes, measure_removal
+from hf_attn.analysis.ablation import measure_changes, measure_outcomes, measure_removal
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 from tests.support.matrix import rows
@@ -114,37 +111,6 @@ def test_the_headline_is_true_by_its_own_numbers_of_each_bundled_checkpoint(name
         assert f"at least {int(100 * lowest + 1e-9)}" in sentence
 
 
-def test_while_heads_are_counted_the_sentence_says_what_is_known_so_far():
-    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    assert said(state) == "Which head do its answers need? 0 of 12 heads are counted."
-    count_job.press_count(session)
-    moments = follow_job(session, CountJob, count_job.show_checks)
-    next(moments), next(moments)
-    job = session.state(CountJob)
-    while len(state.counts.rows) < 1:
-        job.advance()
-    (row,) = state.counts.rows.values()
-    assert row.drop < head_counts.NEEDED, "the test needs a head that is not"
-    left = f"at least {int(100 * row.exact_match + 1e-9)}"
-    assert said(state).startswith("No head is needed so far, 1 of 12 counted: without any one of them")
-    assert left in said(state)
-    list(moments)
-    assert said(state).startswith("Without head 1·2, ")
-
-
-def test_a_run_stopped_before_its_first_step_says_that_no_head_can_be_needed():
-    session = begun(CATALOG)
-    moments = session.run.follow()
-    for _ in moments:
-        session.run.stop()
-    assert session.run.step == 0
-    _, _, state = shown("run-1", "1 2 3", session)
-    count(session)
-    assert re.fullmatch(r"It gets \d\D%? ?right, so no head can be needed: train it first\.", said(state)), (
-        said(state)
-    )
-
-
 def test_a_run_that_is_training_is_not_counted_and_says_so():
     session = begun(CATALOG)
     moments = session.run.follow()
@@ -171,40 +137,6 @@ def test_a_run_that_learns_on_while_its_heads_are_counted_is_not_counted_on():
     assert json.loads(last["checks"])["each"]["status"] == "", "the page does not ask again"
 
 
-def test_it_opens_on_the_head_that_is_needed_and_does_not_jump_when_a_costlier_one_is_counted():
-    session, lens, state = shown(FOLDERS["attn-addition"], "153+391")
-    first = (lens["kind"], lens["layer"], lens["head"])
-    assert first == ("cross", 1, 1), "the costliest of a few validation examples"
-    moments = count(session)
-    assert all("board" not in updates for updates in moments), (
-        "the lens is sent nothing while heads are counted"
-    )
-    assert state.opened_on["head"] == first[2]
-    _, again, _ = shown(FOLDERS["attn-addition"], "153+391", session)
-    assert (again["kind"], again["layer"], again["head"]) == state.named
-    before, after = state.effects[state.named]
-    assert before != after, "of this input the answer is another without it"
-
-
-def test_the_chosen_cell_of_the_first_head_is_its_strongest():
-    _, lens, state = shown(FOLDERS["attn-sort"], "9 4 17 12 4 19 2 8")
-    with CATALOG.open(Session(CATALOG, device="cpu"), FOLDERS["attn-sort"]) as opened:
-        weights = getattr(explore.compute_maps(opened, state.text, "").maps, lens["kind"])
-    weights = weights[lens["layer"], lens["head"]]
-    first = 1 if lens["kind"] == "decoder" else 0
-    assert weights[lens["query"], lens["key"]] == weights[first:].max()
-
-
-def test_what_was_picked_stays_with_another_input_and_not_with_another_model():
-    session, _, _ = shown(FOLDERS["attn-addition"], "153+391")
-    picked = {"kind": "encoder", "layer": 0, "head": 3, "query": None, "key": None}
-    explore.keep_pick(session, SimpleNamespace(**picked))
-    _, lens, _ = shown(FOLDERS["attn-addition"], "7+8", session)
-    assert (lens["kind"], lens["head"]) == ("encoder", 3)
-    _, lens, _ = shown(FOLDERS["attn-copy"], "7 15 2", session)
-    assert lens["kind"] == "cross"
-
-
 def test_a_second_visitor_sees_at_once_what_was_counted_for_the_first():
     session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
     count(session)
@@ -212,78 +144,6 @@ def test_a_second_visitor_sees_at_once_what_was_counted_for_the_first():
     assert beside.counting == "finished"
     assert beside.counts is state.counts
     assert said(beside).startswith("Without head 1·2, ")
-
-
-def test_what_another_visitor_counts_meanwhile_is_told_of_this_input_too():
-    session, _, beside = shown(FOLDERS["attn-copy"], "1 2 3")
-    other = Session(CATALOG, device="cpu")
-    shown(FOLDERS["attn-copy"], "7 15 2 3 12", other)
-    count(other)
-    assert beside.counts.is_complete
-    assert beside.counting == "waiting"
-    count(session)
-    assert beside.counting == "finished"
-    assert set(beside.counts.needed) == set(beside.effects)
-
-
-def test_an_input_that_is_shown_while_heads_are_counted_keeps_its_own_answers(monkeypatch):
-    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    real, switched = head_counts.HeadCounts.count_piece, []
-
-    def switch_then_count(counts, opened):
-        if not switched:
-            switched.append(shown(FOLDERS["attn-sort"], "9 4 17 12 4 19 2 8", session))
-        real(counts, opened)
-
-    monkeypatch.setattr(head_counts.HeadCounts, "count_piece", switch_then_count)
-    count(session)
-    assert (state.text, state.count_error, state.counting) == ("9 4 17 12 4 19 2 8", "", "finished")
-    with CATALOG.open(session, FOLDERS["attn-sort"]) as opened:
-        assert state.counts is head_counts.counts_of(opened)
-        places = list(state.effects)
-        assert state.effects == story.find_effects(opened, state, places)
-
-
-def test_a_page_that_is_closed_counts_no_more():
-    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    count_job.press_count(session)
-    moments = follow_job(session, CountJob, count_job.show_checks)
-    next(moments), next(moments)
-    session.is_over = True
-    session.interrupt()
-    list(moments)
-    assert not state.counts.is_complete
-    assert not state.is_counting
-
-
-def test_of_more_heads_than_are_counted_some_are_and_the_number_is_told(monkeypatch):
-    monkeypatch.setattr(head_counts, "MOST_HEADS", 5)
-    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    count(session)
-    each = json.loads(state.to_value())["each"]
-    assert (each["done"], each["of"], each["heads"], each["status"]) == (5, 5, 12, "finished")
-    state.counts.rows = {
-        place: row for place, row in state.counts.rows.items() if row.drop < head_counts.NEEDED
-    }
-    state.counts.places = list(state.counts.rows)
-    assert re.search(r"No single head of \d counted \(it has 12\) is needed", said(state))
-
-
-def test_where_no_head_is_needed_the_sentence_names_the_share_that_is_lowest():
-    session, _, state = shown(FOLDERS["attn-copy"], "7 15 2 3 12")
-    count(session)
-    for place in state.counts.needed:
-        state.counts.rows[place] = dataclasses.replace(state.counts.rows[place], drop=0.04, exact_match=0.96)
-    lowest = f"without any one of them at least 96{formatting.NARROW}% stay right. Remove a layer."
-    assert said(state) == f"No single head is needed: {lowest}"
-
-
-def test_the_whole_model_is_measured_before_any_head():
-    found = load_once(FOLDERS["attn-copy"])
-    answered = head_counts.AnsweredExamples(found.model, found.task, found.task.held_out(8))
-    with pytest.raises(ValueError, match="The whole model comes first"):
-        answered.score(head_counts.removal(("cross", 0, 0)), [torch.ones(8, dtype=torch.bool)])
-    assert answered.measure(found.model, Trial()).examples == 8
 
 
 # ---------------------------------------------------------------- turns

@@ -1,20 +1,15 @@
 """The Language tab: what is asked of each part, and what the boards are told."""
 
-import dataclasses
-import html
 import json
-import re
 
 import gradio as gr
 import pytest
 import torch
 
-from demos.jobs.job import FINISHED, RUNNING, STOPPED
+from demos.jobs.job import FINISHED, STOPPED
 from demos.jobs.training_job import TrainingJob
-from demos.session.page import JobView
 from demos.session.session import Session
 from demos.tabs.language import ngrams as language_ngrams
-from demos.tabs.language import tab as language
 from demos.tabs.language import tokens as language_tokens
 from demos.tabs.language import word_order, word_vectors
 from demos.tabs.language.ngrams import CountingJob
@@ -32,35 +27,6 @@ EVIL = "<img src=x onerror=window.bad=1> {{value}} ${value}"
 def told(value):
     """A board's value; None where it stays as it was."""
     return json.loads(value) if isinstance(value, str) else None
-
-
-def said(told):
-    """A sentence as a person reads it."""
-    return html.unescape(re.sub("<[^>]+>", "", told))
-
-
-def test_every_part_begins_with_a_short_sentence_that_says_what_to_do():
-    for part in language.PARTS:
-        assert len("".join(part.BEGIN).split()) <= 25, part.TITLE
-
-
-@pytest.mark.parametrize("text", language_tokens.CHIPS)
-def test_the_sentence_of_the_merges_says_what_the_steps_say(text):
-    updates = language_tokens.segment(Session(), {"tokens": text})
-    steps = json.loads(updates["board"])["steps"]
-    if len(steps) == 1:
-        assert "nothing is merged" in said(updates["told"])
-        return
-    left, right, times = steps[0]["pairs"][0]
-    assert f"{left} and {right} stand side by side {times} times" in said(updates["told"])
-    assert f"from {len(steps[0]['ids'])} tokens to {len(steps[-1]['ids'])}." in said(updates["told"])
-
-
-@pytest.mark.parametrize("pair", word_order.CHIPS)
-def test_the_sentence_of_two_orders_says_how_far_apart_the_outputs_are(pair):
-    updates = word_order.pick_pair(pair)(Session())
-    rows = json.loads(updates["bags"])["rows"]
-    assert f"{max(row['distance']['with positions'] for row in rows):.2f}." in said(updates["told"])
 
 
 # ---------------------------------------------------------------- tokens
@@ -81,16 +47,6 @@ def test_a_text_is_cut_in_four_ways_and_every_shown_token_has_its_row():
         assert max(step["ids"]) < step["size"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("  ", "Nothing is written"), ("x" * 401, "has 401 characters; up to 400"), (None, "Nothing")],
-)
-def test_a_text_that_cannot_be_cut_is_refused_in_words_and_the_board_stays(text, words):
-    shown = language_tokens.segment(Session(), {"tokens": text})
-    assert set(shown) == {"error"}
-    assert words in shown["error"]
-
-
 def test_what_a_person_types_stays_data():
     board = language_tokens.segment(Session(), {"tokens": EVIL})["board"]
     assert "<img" not in board
@@ -98,15 +54,6 @@ def test_what_a_person_types_stays_data():
 
 
 # ---------------------------------------------------------------- order
-
-
-def test_two_orders_of_the_same_words_are_compared():
-    shown = word_order.compare(Session(), {"first": "Dog bites man!", "second": "man bites dog"})
-    value = told(shown["bags"])
-    assert shown["error"] == ""
-    assert value["bag"] == {"dog": 1, "bites": 1, "man": 1}
-    without, with_ = value["names"]
-    assert value["rows"][-1]["distance"][without] < 1e-9 < value["rows"][-1]["distance"][with_]
 
 
 @pytest.mark.parametrize(
@@ -200,18 +147,6 @@ def test_what_cannot_be_counted_is_refused_under_its_field_and_the_tables_stay(t
     assert told(language_ngrams.continue_text(session, {"prompt": "the"})["board"])["tables"]
 
 
-def test_a_refused_text_is_no_longer_complained_of_once_another_is_counted():
-    session, _ = counted("One sentence.")
-    _, outputs = counted(session=session)
-    assert {shown["text_error"] for shown in outputs} == {""}
-
-
-def test_a_beginning_before_anything_is_counted_says_what_to_press():
-    shown = language_ngrams.continue_text(Session(), {"prompt": "the"})
-    assert set(shown) == {"prompt_error"}
-    assert "press Count first" in shown["prompt_error"]
-
-
 def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(f"the boat number {n} waits by the river" for n in range(60)), encoding="utf-8")
@@ -276,17 +211,6 @@ def test_vectors_are_learned_with_progress_and_asked(learned):
     assert "Done" in outputs[-1]["note"]
 
 
-def test_vectors_that_are_stopped_before_the_first_step_are_untrained_and_have_no_neighbours():
-    session = Session()
-    moments = train(session)
-    next(moments)
-    session.state(WordVectorsJob).stop()
-    *_, last = moments
-    assert session.state(WordVectorsJob).status == STOPPED
-    assert (told(last["board"])["step"], told(last["board"])["near"]) == (0, None)
-    assert "untrained" in last["origin"]
-
-
 def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
     session = Session()
     word_vectors.press_train(session, FORM)
@@ -295,20 +219,6 @@ def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
     assert session.state(WordVectorsJob).status == STOPPED
     assert "can be used" not in shown["note"]
     assert "press Train vectors first" in word_vectors.look_up(session, FORM)["word_error"]
-
-
-def test_the_words_that_are_asked_are_sent_once_and_what_is_typed_meanwhile_stays(monkeypatch):
-    settings = word_vectors.choose_word_vector_settings
-
-    def choose_short(*given):
-        return dataclasses.replace(settings(*given), steps=40)
-
-    monkeypatch.setattr(word_vectors, "choose_word_vector_settings", choose_short)
-    session = Session()
-    word_vectors.press_train(session, FORM)
-    view = JobView(kind=WordVectorsJob, show=word_vectors.show_followed, shows={})
-    outputs = list(view.follow(session))
-    assert [name for shown in outputs for name in shown if name in KEPT] == list(KEPT[3:])
 
 
 def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned):
@@ -346,33 +256,3 @@ def test_an_own_text_that_will_not_do_is_refused_and_the_vectors_stay(learned, t
     assert words in shown["text_error"]
     assert session.state(WordVectorsJob).report is report
     assert list(follow_job(session, WordVectorsJob, word_vectors.show_job)) == []
-
-
-def test_an_own_text_is_asked_for_words_that_it_has():
-    session = Session()
-    lesson = session.state(WordVectorsJob)
-    text = "\n".join(
-        f"{a} {b} {c}"
-        for a in ("ax", "bx", "cx")
-        for b in ("dx", "ex", "fx")
-        for c in ("gx", "hx", "ix", "jx")
-    )
-    own = {"vectors_source": word_vectors.OWN, "vectors_kind": "skip-gram", "vectors_text": text}
-    outputs = train(session, **own)
-    next(outputs)
-    first = next(outputs)
-    next(outputs)
-    assert {first[name] for name in KEPT[3:]} <= set(lesson.report.vectors.words)
-    assert lesson.status == RUNNING
-    session.state(WordVectorsJob).stop()
-    *_, last = outputs
-    assert lesson.status == STOPPED
-    assert lesson.share is None
-    assert "the vectors can be used" in last["note"]
-    assert told(last["board"])["plane"]["points"]
-
-
-def test_words_before_there_are_vectors_say_what_to_press():
-    shown = word_vectors.look_up(Session(), asked("rome", "a", "b", "c"))
-    assert set(shown) == {"word_error"}
-    assert "press Train vectors first" in shown["word_error"]

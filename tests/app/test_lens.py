@@ -25,7 +25,7 @@ from transformers import (
 
 from demos.session import maps as looking
 from demos.session import model_input
-from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.catalog import ModelCatalog
 from demos.session.session import Session
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
@@ -33,7 +33,6 @@ from demos.tabs.explore.head_scores import ExploreState
 from hf_attn.architectures.map_sizes import count_map_weights
 from hf_attn.interpret import long_inputs
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.interpret.read_head import read_head
 from tests.support.sessions import ask_model
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
@@ -131,15 +130,6 @@ def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_bef
         sums = unpack(kind["maps"], kind["shape"]).sum(-1)
         assert np.abs(sums - 1).max() < 1e-3
     assert value["kinds"][kinds[-1 if name == "gpt2" else 0]]["cols"][1:3] == ["the", "bank"]
-
-
-def test_of_a_model_that_names_no_task_the_target_is_free_text(saved):
-    session = opened(saved["bart"])
-    value, _ = shown(session, saved["bart"], target="tree time")
-    assert value["kinds"]["cross"]["rows"] == ["[CLS]", "tree", "time", "[SEP]"]
-    assert value["title"].endswith("→ tree time")
-    own, _ = shown(session, saved["gpt2"] if session.catalog.take(session, saved["gpt2"]) else "")
-    assert len(own["kinds"]["decoder"]["rows"]) <= 7 + 64
 
 
 def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
@@ -277,25 +267,6 @@ def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
 
 
 # ---------------------------------------------------------------- query, key and value
-
-
-def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
-    session = Session(build_catalog(), device="cpu")
-    folder = next(str(path) for _, path in session.catalog.folders if path.name == "attn-addition")
-    shown(session, folder, text="153+391")
-    answer = ask(explore.unfold_cell, session, kind="cross", layer=1, head=2, query=1, key=4)
-    assert list(answer) == ["id", "cell"]
-    cell, found = answer["cell"], load_once(folder)
-    read = session.state(ExploreState).read
-    head = read_head(found.model, torch.tensor([read]), kind="cross", layer=1, head=2)
-    told = head.explain(1, 4)
-    assert cell["q"] == pytest.approx(list(told.query))
-    assert cell["k"] == pytest.approx(list(told.key))
-    assert cell["v"] == pytest.approx(list(told.chosen.value))
-    assert (cell["score"], cell["weight"]) == (
-        pytest.approx(told.chosen.score),
-        pytest.approx(told.chosen.weight),
-    )
 
 
 def test_every_head_s_queries_and_keys_come_from_one_pass_and_of_a_long_input_each_from_its_own(saved, few):

@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 
 from demos.core import limits
-from demos.core.limits import HOME, PUBLIC, limits_here
+from demos.core.limits import HOME, PUBLIC
 from demos.jobs import job as driving
 from demos.jobs.job import RUNNING, STOPPED
 from demos.session import page
@@ -90,14 +90,6 @@ def test_a_space_keeps_fewer_runs_of_a_visit(space):
     assert f"{PUBLIC.runs} runs are kept" in run.made_room
 
 
-def test_at_home_the_same_is_taken():
-    assert limits_here() == HOME
-    _, recipe, _ = form.read_form(changed(steps="5001", hidden_size=512, num_attention_heads=4))
-    assert recipe.steps == 5001
-    HOME.refuse_path("/home/me/checkpoint")
-    HOME.refuse_more("characters", PUBLIC.characters + 1)
-
-
 def test_every_limit_of_a_space_is_lower():
     for name in vars(HOME).keys() - {"audience"}:
         assert getattr(PUBLIC, name) < getattr(HOME, name), name
@@ -110,11 +102,6 @@ def test_every_recipe_can_be_trained_in_a_space(name):
         for recipe in task.recipes_of(model).values():
             assert recipe.steps <= PUBLIC.steps
             PUBLIC.refuse_more("parameters", form.build_empty(task, recipe).num_parameters())
-
-
-def test_a_text_at_home_is_limited_too():
-    with pytest.raises(ValueError, match=count(HOME.characters)):
-        LoadedModel("", None, None, build_task("copy"), "").encode("1" * (HOME.characters + 1))
 
 
 def limit(monkeypatch, **changes):
@@ -193,13 +180,3 @@ def test_a_typed_token_goes_before_being_signed_in():
     assert share.visitor_token("", signed) == "hf_signed"
     with pytest.raises(ValueError, match="Nobody is signed in"):
         share.visitor_token(None)
-
-
-def test_gradio_gives_a_handler_the_visitor_s_token():
-    from gradio.helpers import special_args
-
-    def handler(typed: str, signed: gr.OAuthToken | None):
-        return share.visitor_token(typed, signed)
-
-    inputs, *_ = special_args(handler, ["hf_typed"], None, None)
-    assert inputs == ["hf_typed", None], "nobody is signed in here"

@@ -296,17 +296,6 @@ def test_a_run_that_was_deleted_is_linked_by_no_name_and_a_typed_text_is_no_run(
         linked.state_of("explore", session, checkpoint="run-1", text="1 2")
 
 
-def test_a_page_asks_for_a_place_only_where_a_link_has_something_to_train(linked):
-    session = begun()
-    trained_by(session)
-    state, _ = linked.state_of("explore", session, checkpoint="run-1", text="1 2")
-    _, told = linked.read(links.write_link(state), linked.session())
-    assert told["opened"]["trains"]
-    _, told = linked.read(links.write_link(linked.state_of("explore")[0]), linked.session())
-    assert not told["opened"]["trains"]
-    session.close()
-
-
 def test_every_setting_of_a_run_is_found_again_in_the_fields():
     for other in (
         {"task": "Reversal", "model": "concat", "size": 10},

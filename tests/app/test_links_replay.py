@@ -9,8 +9,6 @@ import torch
 from demos.core import limits
 from demos.jobs.loop import uses_global_rng
 from demos.links import codec as links
-from demos.session.page import JobSpec
-from demos.session.session import Session
 from demos.tabs.duel import job as duels
 from demos.tabs.duel import tab as duel
 from demos.tabs.language import word_order, word_vectors
@@ -109,29 +107,6 @@ def test_a_links_run_that_is_stopped_before_its_first_step_was_not_trained(linke
     closing(sender, friend)
 
 
-def test_two_runs_alike_are_two_where_the_link_is_opened(linked):
-    sender, friend = begun(), linked.session()
-    trained_by(sender)
-    sender.add_again(sender.run)
-    trained_by(sender)
-    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-1"]}})
-    linked.open(links.write_link(state), friend)
-    assert [run.seed for run in friend.runs.values()] == [0, 0]
-    closing(sender, friend)
-
-
-def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
-    sender, friend = begun(), Session(device="cpu")
-    trained_by(sender)
-    plain = JobSpec(None, replay.describe_run(sender.run)["form"], [6])
-    replay.start_linked_run(friend, plain, [])
-    trained_by(friend)
-    own = dataclasses.replace(plain, form=plain.form | {"probe": "3 1 2"})
-    assert replay.find_equal_run(friend, plain, []) is friend.run
-    assert replay.find_equal_run(friend, own, []) is None
-    closing(sender, friend)
-
-
 def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, three, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     friend = linked.session()
@@ -160,19 +135,6 @@ def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_th
     assert "One run of the sender's was not trained" in told["opened"]["said"]
     assert told["opened"]["boards"][TABLE]["laid"] == ["run-2"]
     friend.close()
-
-
-def test_a_link_whose_run_was_deleted_while_it_was_trained_says_so(linked):
-    sender, friend = begun(), linked.session()
-    trained_by(sender)
-    state, _ = linked.state_of("explore", sender, checkpoint="run-1", text="1 2")
-    linked.read(links.write_link(state), friend)
-    for updates in linked.links.open(friend):
-        friend.forget("run-1")
-        if linked.links.board in updates:
-            told = linked.told(updates)
-    assert "could not be trained here" in told["refused"]
-    closing(sender, friend)
 
 
 def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
@@ -264,15 +226,6 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
     theirs = friend.state(type(job))
     assert (theirs.status, theirs.progress) == (job.status, job.progress)
     closing(sender, friend)
-
-
-def test_word_vectors_travel_with_the_words_that_were_asked_last(linked, monkeypatch):
-    sender, _ = stopped_after(linked, "vectors", 5, monkeypatch)
-    asked = dict(zip(word_vectors.KEPT[3:], ("paris", "rome", "italy", "france"), strict=True))
-    word_vectors.look_up(sender, asked)
-    (job,) = linked.describe("language", sender, {})[0]["jobs"]
-    assert job["form"] == {"vectors_source": "countries", "vectors_kind": "CBOW", "vectors_text": ""} | asked
-    sender.close()
 
 
 def link_of(tab, name, form, progress):

@@ -18,9 +18,8 @@ from demos.tabs.try_it import tab as trying
 from demos.ui import boards
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
-from hf_attn.evaluation.metrics import evaluate, find_right, measure_quickly, predict
+from hf_attn.evaluation.metrics import find_right, predict
 from hf_attn.tasks import build_task
-from hf_attn.tasks.splits import VALIDATION
 from hf_attn.tasks.synthetic.parsing import read_prefix
 from tests.support.matrix import rows
 from tests.support.sessions import changed, finished, follow
@@ -52,12 +51,6 @@ def answer(session, text):
     updates = write(session, text)
     assert updates["error"] == ""
     return json.loads(updates["board"]), updates["origin"]
-
-
-def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
-    updates = write(copied, "3 x")
-    assert "&#x27;x&#x27; (number 2) is not a symbol" in updates["error"]
-    assert list(updates) == ["error", "wrong"]
 
 
 def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
@@ -125,15 +118,6 @@ def read():
         session.close()
 
 
-def test_an_lstm_shows_its_one_alignment_in_both_tabs(read):
-    tried, computed, origin = read("3 1 2", model="additive")
-    written = len(tried["written"])
-    assert (tried["map"]["kind"], tried["map"]["shape"]) == ("alignment", [1, 1, written, 4])
-    assert (computed["kind"], computed["kinds"]["cross"]["shape"]) == ("cross", [1, 1, written, 4])
-    assert computed["kinds"]["cross"]["title"] == "alignment, written symbols read the input"
-    assert "LSTM, additive attention (Bahdanau), 1+1 layers" in origin
-
-
 def test_a_decoder_only_model_shows_source_and_answer_as_one_sequence_that_reads_back(read):
     tried, computed, _ = read("3 1 2", model="decoder")
     written = len(tried["written"])
@@ -151,15 +135,6 @@ def test_a_model_without_attention_says_so(read):
     assert tried["map"] == {"kind": None}
     assert tried["steps"]
     assert computed["kinds"] == {}
-
-
-def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
-    run = classified.run
-    batch = run.task.held_out(200)
-    right = (predict(run.model, run.task, batch)[:, 0] == batch.labels).float().mean()
-    assert measure_quickly(run.model, run.task, batch) == pytest.approx(float(right))
-    validating = evaluate(run.model, run.task, VALIDATION, len(run.task.validation(200))).overall
-    assert run.points[-1][1]["validation"] == pytest.approx(validating.exact_match)
 
 
 @pytest.fixture(scope="module")
@@ -192,24 +167,6 @@ def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(clas
     )
 
 
-def test_a_class_is_judged_by_the_data_and_of_an_unknown_text_nobody_knows(classified):
-    known, _ = answer(classified, "a good film today")
-    assert known["check"] == "right: the class that the data give"
-    unknown, _ = answer(classified, "good good good")
-    assert (unknown["correct"], unknown["check"]) == (None, "the right class of this text is not known")
-    assert unknown["wrong"] == [False]
-
-
-def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classified):
-    values = {"checkpoint": "run-1", "strategy": "beam"}
-    updates = trying.choose_model(classified, values)
-    assert (updates.pop("write"), updates.pop("strategy")["visible"]) == ("Read", False)
-    assert updates.pop("tried") == ""
-    assert not any(setting["visible"] for setting in updates.values())
-    assert not explore.choose_fields(classified, values)["target"]["visible"]
-    assert list(json.loads(look(classified, "a good film")["board"])["kinds"]) == ["encoder"]
-
-
 def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
     session = Session(EMPTY, device="cpu")
@@ -224,15 +181,6 @@ def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     assert len(value["steps"]) == len(value["written"])
     assert look(session, "the cat", "sat")["error"] == ""
     session.close()
-
-
-def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
-    chosen, seen = model_input.refresh_choices(copied, None, None)
-    assert (chosen["value"], seen) == ("run-1", "run-1")
-    there = Session(ModelCatalog((("attn-copy (bundled)", "/somewhere"),)))
-    there.runs = copied.runs
-    chosen, _ = model_input.refresh_choices(there, "/somewhere", seen)
-    assert chosen["value"] == "/somewhere"
 
 
 def test_without_a_checkpoint_the_tabs_say_so():
@@ -278,18 +226,6 @@ def test_an_answer_that_comes_after_the_next_question_is_dropped(copied):
     assert events.answer(copied, asked) == {}
     assert [updates["board"] for updates in newer] == ["new"]
     assert list(events.ask(copied, asked)) == [{}], "it begins after the newer one"
-
-
-def test_a_tab_that_is_opened_again_while_it_answers_does_not_cut_the_answer_off(copied):
-    def slow(session, values):
-        opened.extend(events.open_tab(session, values | {"asked": 4.0}))
-        return {"board": values["text"]}
-
-    opened, events = [], counting(slow)
-    answers = list(events.ask(copied, {"checkpoint": "run-1", "text": "1 2", "asked": 3.0}))
-    assert [updates["board"] for updates in answers if "board" in updates] == ["1 2"]
-    assert [list(updates) for updates in opened] == [["checkpoint"]]
-    assert answers[-1] == {}, "Gradio sends the last message twice"
 
 
 def test_a_click_before_an_opened_tab_has_its_fields_is_answered_with_the_text_that_fills_them(copied):

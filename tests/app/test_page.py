@@ -14,11 +14,17 @@ from demos.tabs.language import ngrams
 EMPTY = ModelCatalog()
 
 
-def test_the_page_has_its_tabs_and_trains_in_turn():
-    async def build():  # outside an event loop Gradio opens some and never closes them
+def build():
+    """The page; outside an event loop Gradio opens some and never closes them."""
+
+    async def build_inside():
         return build_app(EMPTY, "cpu")
 
-    app = asyncio.run(build())
+    return asyncio.run(build_inside())
+
+
+def test_the_page_has_its_tabs_and_trains_in_turn():
+    app = build()
     assert {"Train", "Try", "Explore"} <= {tab.TITLE for tab in TABS}
     turns = [fn for fn in app.fns.values() if fn.concurrency_id == "train"]
     assert {fn.concurrency_limit for fn in turns} == {2}
@@ -29,10 +35,7 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
 
 
 def test_of_a_page_that_was_left_nothing_stays_and_of_an_open_one_no_descriptions():
-    async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(EMPTY, "cpu")
-
-    app, holder = asyncio.run(build()), StateHolder()
+    app, holder = build(), StateHolder()
     holder.set_blocks(app)
     assert list(holder["open"].components) == []
     assert app.get_config_file()["components"]
@@ -44,10 +47,7 @@ def test_of_a_page_that_was_left_nothing_stays_and_of_an_open_one_no_description
 
 
 def test_a_page_that_is_loaded_again_shows_the_jobs_that_it_had():
-    async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(EMPTY, "cpu")
-
-    app = asyncio.run(build())
+    app = build()
     arrive = next(fn for fn in app.fns.values() if fn.name == "arrive" and len(fn.outputs) > 10)
     key, board = arrive.outputs[0], next(part for part in arrive.outputs if part.elem_id == "ngrams-board")
     session, back, stranger = (Session(EMPTY, device="cpu") for _ in range(3))

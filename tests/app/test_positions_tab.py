@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from dataclasses import replace
 
 import pytest
 import torch
@@ -84,27 +83,6 @@ def test_words_moved_about_are_noticed_by_every_way_but_none_and_index(position_
     assert order == measure_order_sensitivity(position_type, SMALL, WORDS)
 
 
-def test_every_way_is_named_with_what_it_is_and_where_it_comes_from():
-    for told in ("title", "__doc__", "equation"):
-        assert len({getattr(way, told) for way in POSITION_TYPES.values()}) == len(POSITION_TYPES), told
-    for name, way in POSITION_TYPES.items():
-        assert way.__doc__.partition("\n")[0].endswith(".")
-        assert "paper" in vars(way)
-        assert way.paper or name == "none"
-        assert set(positions.fields_of(name)) <= set(positions.NUMBERS)
-
-
-@pytest.mark.parametrize("position_type", WAYS)
-def test_what_an_encoding_does_not_name_among_its_settings_changes_none_of_its_pictures(position_type):
-    changes = {"trained": 13, "heads": 4, "theta": 500.0, "clip": 2, "seed": 1}
-    base = replace(SMALL, length=14) if POSITION_TYPES[position_type].extrapolates else SMALL
-    before = view_position_encoding(position_type, base)
-    for field in changes.keys() - set(positions.fields_of(position_type)):
-        after = view_position_encoding(position_type, replace(base, **{field: changes[field]}))
-        for one, two in zip(before, after, strict=True):
-            assert torch.allclose(one.values, two.values, atol=1e-5), field
-
-
 # ---------------------------------------------------------------- one way
 
 
@@ -152,12 +130,6 @@ def test_a_wrong_field_is_one_sentence_under_it_and_leaves_the_picture(changes, 
     assert "board" not in view
     assert words in errors.pop(field)
     assert set(errors.values()) == {""}
-
-
-def test_a_field_that_the_way_does_not_have_is_not_read():
-    view = positions.show_view(Session(), FORM | {"theta": "soon", "clip": "soon"})
-    assert json.loads(view["board"])["type"] == "sinusoidal"
-    assert {view[f"{field}_error"] for field in positions.VIEW_ERRORS} == {""}
 
 
 # ---------------------------------------------------------------- beyond the trained length

@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pytest
 
-from demos.jobs import probe as probing
 from demos.jobs.job import STOPPED
 from demos.session import reload
 from demos.session.reload import LeftPage, SessionStore, go_on
@@ -17,7 +16,6 @@ from demos.tabs.train import tab as train
 from demos.tabs.train.messages import row_of
 from demos.tabs.train.tab import compare_runs, rename_run
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.tasks import build_task
 from tests.support.sessions import Event, begun, board_of, changed, finished, follow
 
 
@@ -46,15 +44,6 @@ def twice():
     return session
 
 
-def test_a_validation_that_is_older_than_the_last_step_says_of_which_step_it_is():
-    session, _ = finished(steps="4")
-    run = session.run
-    assert "step" not in dict(row_of(run)["results"])["Validation"]
-    time, last = run.points[-1]
-    run.points[-1] = time, last | {"validation": None}  # stopped before it was measured again
-    assert dict(row_of(run)["results"])["Validation"].endswith(f"at step {run.points[-2][1]['step']}")
-
-
 # ---------------------------------------------------------------- again
 
 
@@ -65,15 +54,6 @@ def test_again_begins_from_the_same_bytes_and_reports_the_same(twice):
     theirs = first.model.state_dict()
     same = {name: weight.numpy().tobytes() for name, weight in again.model.state_dict().items()}
     assert same == {name: weight.numpy().tobytes() for name, weight in theirs.items()}
-
-
-def test_another_seed_is_one_that_no_run_of_its_like_has(twice):
-    assert [run.seed for run in twice.runs.values()] == [0, 0, 1]
-    session = begun()
-    session.run.status = STOPPED
-    session.add_again(session.run, other_seed=True)
-    run = session.add_again(session.runs["run-1"], other_seed=True)
-    assert run.seed == 2
 
 
 def test_nothing_begins_again_while_a_run_is_under_way():
@@ -163,31 +143,6 @@ def test_an_example_of_ones_own_is_watched_with_its_known_answer():
     assert (board["meta"]["probe"], board["meta"]["own_probe"]) == ("3 1 4", True)
     train.press_again(session)
     assert session.run.own_probe.source == "3 1 4"
-
-
-@pytest.mark.parametrize("probe", ["3 x", "1 2 3 4 5 6", "<script>", "١ ٢", "9" * 2000])
-def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe):
-    session = Session()
-    changes = train.press_train(session, changed(probe=probe))
-    assert session.runs == {}
-    errors = {name: said for name, said in changes.items() if name.endswith("_error")}
-    assert 'role="alert"' in errors.pop("probe_error")
-    assert set(errors.values()) == {""}
-
-
-@pytest.mark.parametrize(
-    ("name", "text"), [("topics", "Return a file."), ("text", "Return the name of a file.")]
-)
-def test_a_text_of_ones_own_is_watched_as_it_is_read(name, text):
-    task = build_task(name)
-    probe = probing.read_own_probe(task, text)
-    read = probe.batch.input_ids[0].tolist() + (probe.batch.labels[0].tolist() if name == "text" else [])
-    assert read == task.encode(text)
-
-
-def test_the_heads_offered_divide_the_hidden_size():
-    assert form.offer_heads("36") == (1, 2, 3, 4, 6, 9, 12)
-    assert form.offer_heads("none") == form.CHOICES["num_attention_heads"]
 
 
 # ---------------------------------------------------------------- loaded again

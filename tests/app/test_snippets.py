@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import copy
 import dataclasses
 import io
 import json
@@ -14,7 +13,6 @@ import pytest
 from demos.session.catalog import ModelCatalog, build_catalog
 from demos.session.session import Session
 from demos.snippets import views as python_lines
-from demos.tabs.attention import tab as attention
 from demos.tabs.duel import tab as duel
 from demos.tabs.duel.job import DuelJob
 from demos.tabs.explore import ablation_panel, count_job
@@ -45,8 +43,6 @@ from tests.support.public_face import find_private_imports
 from tests.support.sessions import ask_model, board_of, changed, finished, follow_job
 
 CATALOG = build_catalog()
-MIN_P = {"strategy": "min-p", "min_p": 0.2, "temperature": 2.0, "seed": 7}
-TOP_K = {"strategy": "top-k", "top_k": 3, "temperature": 1.7, "seed": 5}
 ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
 
 
@@ -97,7 +93,6 @@ def tried(chosen, text, **settings):
 @pytest.mark.parametrize(
     ("chosen", "text", "target"),
     [
-        pytest.param(ADDITION, "153+391", "", marks=pytest.mark.nightly),
         (ADDITION, "153+391", "540"),
         (TOPICS, "open a 'socket' and \"read\"", ""),
         (str(BUNDLED / "bahdanau-reverse"), "7 2 5", ""),
@@ -121,14 +116,6 @@ def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy(
     assert left.left.exact_match == answer["held_out"]["left"]
     assert left.whole.exact_match == answer["held_out"]["whole"]
     assert list(left.change.total_variation) == [moved for _, moved, _ in answer["moved"]]
-
-
-def test_the_lines_of_head_roles_give_the_table_s_figures():
-    measured = panels(explored(ADDITION, "153+391")[1])["measured"]
-    left = run_lines(measured)
-    assert same_figures(left.roles, measured["trained"])
-    even = {kind: {name: None if x != x else x for name, x in of.items()} for kind, of in left.even.items()}
-    assert even == measured["even"]
 
 
 def same_figures(figures, shown):
@@ -191,28 +178,11 @@ def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
     assert left.cell.chosen.weight == pytest.approx(told["weight"])
 
 
-def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, monkeypatch):
-    for part in build_native("bert"):
-        part.save_pretrained(tmp_path / "bert")
-    catalog, session = ModelCatalog(), Session(device="cpu")
-    chosen = catalog.take(session, str(tmp_path / "bert"))
-    monkeypatch.chdir(tmp_path)
-    with catalog.open(session, chosen) as opened:
-        read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
-        python = python_lines.cell_snippet(opened, read, [], cell)
-        weights = attention_maps(opened.model, read).encoder
-    assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
-        float(weights[1, 3, 2, 1]), abs=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     ("chosen", "text", "settings"),
     [
         (ADDITION, "153+391", {}),
         (ADDITION, "153+391", {"strategy": "beam", "num_beams": 3}),
-        pytest.param(ADDITION, "153+391", MIN_P, marks=pytest.mark.nightly),
-        pytest.param(ADDITION, "153+391", TOP_K, marks=pytest.mark.nightly),
         (ADDITION, "153+391", {"strategy": "nucleus", "top_p": 0.8, "temperature": 1.3, "seed": 7}),
         (TOPICS, "open a 'socket' and \"read\"", {}),
     ],
@@ -244,21 +214,6 @@ def test_train_s_lines_give_the_run_and_its_probe_s_map_again(learned):
     assert session.run.points[-1][1]["loss"] == pytest.approx(left.report.loss, abs=1e-5)
 
 
-def test_explore_s_lines_train_a_run_of_this_visit_again(learned):
-    session, _ = learned
-    value, _ = explored(next(iter(session.runs)), "7 2 5", session)
-    kind = value["kinds"][value["kind"]]
-    shown = unpacked(kind["maps"], kind["shape"])[value["layer"], value.get("head", 0)]
-    assert np.abs(run_lines(value).weights.numpy() - shown).max() < 1e-4
-
-
-def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
-    run = copy.copy(learned[0].run)
-    run.step = 2
-    left = run_lines({"python": python_lines.run_snippet(run)})
-    assert left.report.step == 2
-
-
 def test_the_lines_of_compared_runs_train_each_of_them_again():
     session, _ = finished(steps="2", hidden_size=16)
     session.add(*form.read_form(changed(steps="3", hidden_size=16, seed="1")))
@@ -282,30 +237,6 @@ def test_duel_s_lines_give_the_figures_of_the_standings():
 
 
 # ---------------------------------------------------------------- beside the map, positions and language
-
-
-def test_the_lines_of_the_exercise_judge_what_was_written_and_do_not_tell_the_answers():
-    written = {"scores": [["1", "", "x"], ["", "1", ""], ["", "", "2"]]}
-    written |= {"weights": [["", "", ""]] * 3, "outputs": [["", ""], ["", ""], ["7", ""]]}
-    value = json.loads(attention.check_figures(Session(), SimpleNamespace(**written))["hand"])
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(value["python"], {})
-    shown = [[one["is_right"] for one in line] for lines in value["checks"].values() for line in lines]
-    assert said.getvalue().splitlines() == [
-        f"{name} {marks}"
-        for name, marks in zip(["scores"] * 3 + ["weights"] * 3 + ["outputs"] * 3, shown, strict=True)
-    ]
-    assert ".2833" not in value["python"]
-    assert ".2833" not in json.loads(attention.show_hand())["python"]
-
-
-def test_the_lines_of_the_three_steps_give_their_maps_and_how_far_they_are_from_symmetric():
-    value = json.loads(attention.show_roles())
-    for place, shown in enumerate(value["steps"]):
-        left = run_lines({"python": value["python"].replace("place = 0", f"place = {place}")})
-        assert left.steps[left.place].head.weights.tolist() == shown["weights"]
-        assert left.steps[left.place].asymmetry == shown["asymmetry"]
 
 
 def test_positions_lines_give_the_pictures_and_the_order_test():

@@ -1,14 +1,12 @@
 """What the tabs do, without a browser: settings, runs, and what the boards are told."""
 
 import copy
-import dataclasses
 import threading
 import time
 
 import pytest
 
 from demos.core.fields import task_choices
-from demos.core.limits import HOME
 from demos.core.upload import take_table
 from demos.jobs.job import FINISHED, PAUSED, STOPPED
 from demos.jobs.training_job import TrainingJob
@@ -19,9 +17,8 @@ from demos.session.session import Session
 from demos.tabs.train import form, replay
 from demos.tabs.train import tab as train
 from demos.tabs.train.messages import show_news
-from demos.ui.formatting import thin
 from hf_attn.architectures.families import architectures_of
-from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks import TASKS
 from hf_attn.training.failures import Diverged
 from tests.support.matrix import rows
 from tests.support.sessions import Event, begun, board_of, changed, finished, follow, wait_for
@@ -48,18 +45,6 @@ def own_table(tmp_path_factory):
 # ---------------------------------------------------------------- settings
 
 
-def test_the_settings_become_a_task_and_a_recipe():
-    task, recipe, seed = form.read_form(changed(task="Addition", size=2, num_attention_heads=4, seed="7"))
-    assert (task.name, task.digits, seed) == ("addition", 2, 7)
-    assert (recipe.steps, recipe.learning_rate, recipe.report_every, recipe.evaluate_every) == (
-        6,
-        0.005,
-        1,
-        1,
-    )
-    assert recipe.model["num_attention_heads"] == 4
-
-
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
@@ -75,20 +60,6 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
     errors = {name: said for name, said in changes.items() if name.endswith("_error")}
     assert words in errors.pop(f"{field}_error")
     assert set(errors.values()) == {""}
-
-
-def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
-    wrong = changed(learning_rate="abc", steps="-1", probe="x")
-    for answer in (train.describe(session := Session(), wrong), train.press_train(session, wrong)):
-        errors = {name for name, said in answer.items() if said and name.endswith("_error")}
-        assert errors == {"learning_rate_error", "steps_error"}
-        assert "Learning rate: " in answer["note"]
-
-
-def test_every_task_is_offered_in_the_order_of_the_tasks():
-    names = [name for name, *_ in task_choices().values()]
-    assert set(names) == set(TASKS)
-    assert names == sorted(names, key=list(TASKS).index)
 
 
 @pytest.mark.parametrize(
@@ -113,16 +84,6 @@ def test_a_task_offers_each_model_and_fills_the_settings_with_its_recipe(label, 
         }
 
 
-def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
-    for label, (name, option, _, offered, first) in task_choices().items():
-        if option is not None:
-            others = {"Parser, nested": 3, "Copy": 10, "Long sums of 3 to 5": 3}
-            others["Long minus or times"] = "subtract"
-            own = others.get(label, getattr(build_task(name), option))
-            assert first == own, label
-            assert first in offered, label
-
-
 @pytest.mark.parametrize(
     ("label", "size", "example"),
     [
@@ -143,22 +104,6 @@ def test_a_difference_a_product_and_a_sum_of_three_can_be_trained_and_carried_by
     assert can_hold(field, 10, varies=True), "the size of the task before, while the choices change"
 
 
-def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
-    wrong = {"num_attention_heads": "many", "encoder_layers": "0", "attention_size": "wide"}
-    _, recipe, _ = form.read_form(changed(model="dot", num_hidden_layers=2, input_feeding=False, **wrong))
-    assert (recipe.architecture, recipe.model["num_layers"], recipe.model["input_feeding"]) == (
-        "dot",
-        2,
-        False,
-    )
-    shown = form.choose_model({"task": "Copy", "model": "none", "size": 5, "preset": "small"})
-    hidden = {name for name, update in shown.items() if not update.get("visible", True)}
-    assert hidden == {
-        *("preset", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers"),
-        *("position_type", "input_feeding"),
-    }
-
-
 def test_another_optimizer_brings_its_learning_rate_and_learns_from_the_form():
     assert form.choose_optimizer(changed(optimizer="adafactor")) == {"learning_rate": "0.02"}
     assert form.choose_optimizer(changed()) == {"learning_rate": "0.005"}
@@ -166,32 +111,6 @@ def test_another_optimizer_brings_its_learning_rate_and_learns_from_the_form():
     assert (recipe.optimizer, recipe.learning_rate) == ("adafactor", 0.02)
     with pytest.raises(form.FieldError, match="ptimizer='lion' is not known; choose one of adafactor"):
         form.read_form(changed(optimizer="lion"))
-
-
-@pytest.mark.parametrize(
-    ("model", "values", "field", "words"),
-    [
-        ("additive", {"attention_size": "0"}, "attention_size", "from 1 to 512"),
-        ("dot", {"hidden_size": 33}, "hidden_size", "choose an even hidden size"),
-        ("decoder", {"num_hidden_layers": "7"}, "num_hidden_layers", "from 1 to 6"),
-        ("decoder", {"num_attention_heads": 5}, "num_attention_heads", "multiple of 5"),
-    ],
-)
-def test_each_models_refusal_names_the_field_as_the_page_does(model, values, field, words):
-    with pytest.raises(form.FieldError) as refused:
-        form.read_form(changed(model=model, **values))
-    assert refused.value.field == field
-    assert words in str(refused.value)
-    assert f"{field}=" not in str(refused.value)
-
-
-def test_a_task_without_sizes_is_offered_with_its_defaults(monkeypatch):
-    monkeypatch.setitem(
-        TASKS, "mirror", dataclasses.dataclass(frozen=True)(type("Mirror", (TASKS["copy"],), {}))
-    )
-    monkeypatch.setattr(TASKS["mirror"], "title", "Mirror")
-    monkeypatch.setattr(TASKS["mirror"], "sizes", ())
-    assert form.read_form(changed(task="Mirror"))[0].max_length == 20
 
 
 # ---------------------------------------------------------------- a run
@@ -275,16 +194,6 @@ def test_a_run_that_waits_for_a_place_is_trained_though_another_was_opened_meanw
     assert (session.run.id, session.run.status, session.run.step) == ("run-2", FINISHED, 6)
 
 
-def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
-    session = Session(device="cpu")
-    train.press_train(session, changed())
-    session.run.wants_pause, session.run.wanted_steps = True, 1
-    session.run.stop()
-    train.press_pause(session)
-    list(session.run.follow())
-    assert (session.run.status, session.run.step) == (FINISHED, 6)
-
-
 def test_step_of_a_stopped_run_takes_one_more_and_without_a_run_nothing():
     session = Session(device="cpu")
     assert train.press_step(session) == {}
@@ -321,14 +230,6 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_says_what_to_do(monke
     assert copied.run.status == "finished"
 
 
-def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
-    monkeypatch.setattr(TrainingJob, "advance", lambda run: 1 / 0)
-    session, outputs = finished()
-    assert session.run.status == "error"
-    assert "division" in board_of(outputs[-1])["message"]
-    assert "ZeroDivisionError" in caplog.text
-
-
 def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
     session, _ = finished(steps="20")
     run = session.run
@@ -344,11 +245,6 @@ def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
     assert len(told) == len({id(predictions) for predictions in told})
 
 
-def test_thinning_keeps_the_first_and_the_last():
-    assert thin(list(range(100)), 5) == [0, 25, 50, 74, 99]
-    assert thin([1, 2], 5) == [1, 2]
-
-
 # ---------------------------------------------------------------- visits
 
 
@@ -359,17 +255,6 @@ def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
     assert choices == []
     with pytest.raises(ValueError, match="No checkpoint yet"), EMPTY.open(other, copied.run.id):
         pass
-
-
-def test_the_oldest_run_makes_room_and_the_visitor_is_told():
-    session = Session()
-    for _ in range(HOME.runs):
-        train.press_train(session, changed())
-        session.run.status = STOPPED
-    changes = train.press_train(session, changed())
-    assert len(session.runs) == HOME.runs
-    assert "run-1" not in session.runs
-    assert "copy 1 was deleted to make room" in changes["note"]
 
 
 def test_closing_a_visit_stops_its_run_and_empties_its_folder():
@@ -390,20 +275,3 @@ def test_a_deleted_run_is_gone_and_another_one_is_shown():
     assert list(session.runs) == ["run-1"]
     assert session.shown == "run-1"
     train.delete_run(session, Event("run-2"))  # a click that came twice
-
-
-def test_opening_a_run_shows_it_whole(copied):
-    outputs = train.open_run(copied, Event(copied.run.id))
-    assert len(board_of(outputs)["points"]) == 7
-
-
-@pytest.mark.parametrize(("content", "words"), [("", "is empty"), ("\n\n", "is empty"), (" ", "is empty")])
-def test_an_empty_table_is_said_under_its_field(tmp_path, content, words):
-    (tmp_path / "empty.csv").write_text(content)
-    session = Session(device="cpu")
-    values = {"table": str(tmp_path / "empty.csv"), "task": "Your own classes"}
-    train.take_upload(session, values)
-    assert words in session.table.fault
-    with pytest.raises(form.FieldError, match=words) as refused:
-        form.read_options({"task": "Your own classes"}, session.table)
-    assert refused.value.field == "table"

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 from demos.core.fields import task_choices
-from demos.core.upload import Table
 from demos.jobs import training_job
 from demos.jobs.training_job import TrainingJob
 from demos.session.run_files import pack_run
 from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
-from demos.tabs.train.messages import interval_in_words
 from hf_attn.analysis.ablation import Trial, find_needed, measure_outcomes
-from hf_attn.evaluation.metrics import evaluate, measure_quickly, score_answers
+from hf_attn.evaluation.metrics import evaluate, measure_quickly
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.splits import VALIDATION
 from tests.support.sessions import Event, board_of, changed, finished, follow
@@ -61,6 +59,7 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
     ("content", "words"),
     [
         (b"PK\x03\x04 nothing", "films.csv is a ZIP archive"),
+        (b"\n\n", "films.csv is empty"),
         (b"text,label\ngood,like\n", "films.csv has 1 different texts"),
         (b"text,label\n" + b"good,like\nbad\n" * 40, "films.csv, line 3 has 1 cells"),
         (
@@ -81,32 +80,6 @@ def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(conten
     session.close()
 
 
-@pytest.mark.parametrize(
-    ("header", "columns", "how"),
-    [("", ["1", "2"], "they have no names"), ("said,verdict\n", ["said", "verdict"], "read as their names")],
-)
-def test_the_line_under_the_form_says_which_columns_and_rows_are_read(tmp_path, header, columns, how):
-    session, label = Session(device="cpu"), "Your own classes"
-    films = write_table(tmp_path).read_text(encoding="utf-8").splitlines()[1:]
-    path = tmp_path / "said.csv"
-    path.write_text(header + "\n".join(",".join(row.split(";")[:2]) for row in films), encoding="utf-8")
-    fields = upload(session, path, label)
-    assert [field["value"] for field in fields.values()] == columns
-    filled = form.choose_task(label) | form.show_columns("csv", session.table)
-    given = {field: update.get("value") for field, update in filled.items()}
-    hint = train.describe(session, {"task": label, "seed": "0", "probe": "", **given})["hint"]
-    assert "said.csv: 60 rows, column 1 is the text, column 2 is the label" in hint
-    assert how in hint
-    session.close()
-
-
-def test_an_interval_says_what_it_was_taken_over():
-    marks = [True, True, False, True]
-    grouped = score_answers(marks, ["os", "os", "re", "re"], "modules")
-    assert interval_in_words(grouped) == "(30.1\u202f% to 100.0\u202f% over 2 modules)"
-    assert interval_in_words(score_answers(marks)) == "(30.1\u202f% to 95.4\u202f%)"
-
-
 def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():
     form_values = changed(task="Your own pairs", num_hidden_layers=1)
     lines = train.describe(Session(), form_values)
@@ -114,13 +87,6 @@ def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_
     assert lines.pop("board") is None, "what stood there is of another task"
     assert set(lines.values()) == {""}
     assert "Choose a table first" in press_with(Session(), "Your own pairs")["table_error"]
-
-
-def test_another_task_forgets_the_table_of_the_last():
-    session = Session(device="cpu")
-    session.table = Table(Path("nowhere"), "films.csv", ("text", "label"))
-    train.pick_task(session, {"task": "Copy"})
-    assert session.table is None
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from demos.server.gate import Gate, find_foreign
 from tests.support.browser import find_free_port
 from tests.support.raw_requests import Caller, serve_logged
 
-OWN, FOREIGN = "http://127.0.0.1", "http://evil.example"
+FOREIGN = "http://evil.example"
 
 
 # ---------------------------------------------------------------- whose limits

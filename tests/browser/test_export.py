@@ -1,17 +1,12 @@
 """What is taken away is what was shown: pictures, numbers, one file that needs nothing, lines that run."""
 
-import contextlib
-import io
 import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from playwright.sync_api import expect
 
-from hf_attn.checkpoints.save_load import BUNDLED
-from tests.support.browser import PATIENCE, choose_save, choose_tab, listen
-
-SOURCE = "153+391"
+from tests.support.browser import PATIENCE, choose_save, listen
 
 
 @pytest.fixture(scope="module")
@@ -70,59 +65,8 @@ def test_one_file_of_all_heads_is_the_lens(explore, chromium, tmp_path):
     assert abs(len(again) - len(content)) < 2000
 
 
-def test_one_file_of_other_panels_holds_their_picture_and_their_numbers(explore, chromium, tmp_path):
-    panel = explore.locator(".hf-panel", has=explore.get_by_role("heading", name="Singular values")).last
-    content = take(explore, panel.locator(".hf-takes").nth(1), "HTML")
-    page = opened(chromium, content, tmp_path / "figure.html", "dark")
-    pictures = page.locator("img:visible")
-    assert pictures.count() >= 1
-    assert pictures.first.evaluate("image => image.naturalWidth") > 100
-    assert "%23161920" in pictures.first.get_attribute("src"), "the night's panel"
-    assert page.locator("tbody tr").count() > 3
-
-
-# ---------------------------------------------------------------- tables of shades, what words mean
-
-
 def texts_of(svg):
     return [text.text for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
-
-
-def test_what_is_left_without_each_head_is_a_picture_too(explore):
-    expect(heads(explore).locator(".hf-counting")).to_contain_text("20 of 20 heads", timeout=PATIENCE)
-    shown = heads(explore).locator(".hf-grid button > span").all_text_contents()
-    row = explore.locator(".hf-each")
-    texts = texts_of(take(explore, row, "SVG"))
-    assert sorted(text for text in texts if text.isdigit()) == sorted(shown)
-    assert [text for text in texts if text.startswith("encoder")] == ["encoder, layer 1"]
-    row.get_by_role("button", name="Save").click()
-    expect(row.get_by_role("menuitem", name="Python")).to_be_visible()
-    explore.keyboard.press("Escape")
-
-
-def test_the_keyboard_reaches_what_sink_share_and_entropy_mean(explore):
-    for word, formula in (("first key (sink)", "a_q1"), ("entropy, bits", "−Σ_k a_qk log₂ a_qk")):
-        term = explore.locator("#explore-board abbr", has_text=word)
-        term.focus()
-        expect(explore.locator(".hf-tip")).to_contain_text(formula)
-        assert formula in term.get_attribute("title")
-    explore.get_by_label("hide below").first.focus()
-    expect(explore.locator(".hf-tip")).to_be_hidden()
-
-
-# ---------------------------------------------------------------- lines of Python
-
-
-def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monkeypatch):
-    monkeypatch.chdir(BUNDLED.parent)
-    heads(explore).locator("[data-kind=cross] .hf-grid button").nth(7).click()
-    panel = explore.locator(".hf-theory")
-    expect(panel.locator("h2")).to_contain_text("layer 2, head 4")
-    choose_save(panel, "Python")
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(panel.locator(".hf-code:visible").text_content(), scope := {})
-    shown = panel.locator("tbody tr", has_text="Effective rank").locator("td").nth(1)
-    assert float(shown.text_content()) == pytest.approx(scope["views"]["effective_rank"].item(), abs=0.005)
 
 
 # ---------------------------------------------------------------- a picture that stands alone
@@ -162,37 +106,12 @@ def test_a_saved_picture_is_light_whatever_the_page_is(explore):
     assert day == night
 
 
-def test_the_picture_of_all_heads_names_its_axes_and_its_scale(explore):
-    texts, _ = slide_of(explore, heads(explore))
-    assert texts[0] == "Every head: the answer reads the input"
-    assert {"head →", "layer ↓", "1   weight; a row sums to 1"} <= set(texts)
-    assert "in each map: rows are queries, columns keys" in texts
-
-
 def test_a_saved_page_s_picture_still_says_which_model_it_is(explore, chromium, tmp_path):
     page = opened(chromium, take(explore, head(explore), "HTML"), tmp_path / "map.html")
     page.wait_for_function("document.querySelector('canvas[tabindex]').width > 100")
     texts, _ = slide_of(page, page.locator(".hf-panel"))
     assert {"attn-addition", "153+391 → 544"} <= set(" · ".join(texts).split(" · "))
     assert any(text.endswith("trained, step 3\u202f000") for text in texts)
-
-
-SPACED = """all => {
-    const one = all.find(one => one.textContent === " reads ");
-    const [wide, start] = [one.getComputedTextLength(), one.getStartPositionOfChar(0).x];
-    return [start + wide, one.nextElementSibling.getStartPositionOfChar(0).x];
-}"""
-
-
-def test_the_words_of_a_title_stand_apart_in_the_svg_as_a_browser_draws_it(explore, chromium):
-    canvas = head(explore).locator("canvas[tabindex]")
-    canvas.focus()
-    canvas.press("Home")
-    page = chromium.new_page()
-    page.set_content(take(explore, head(explore), "SVG").decode())
-    end, next_word = page.locator("text").evaluate_all(SPACED)
-    page.close()
-    assert end == pytest.approx(next_word, abs=1)
 
 
 # ---------------------------------------------------------------- the Save menu
@@ -220,39 +139,3 @@ def test_the_save_menu_is_worked_by_keyboard_and_closes_with_the_focus_where_it_
     expect(menu).to_be_visible()
     explore.locator("#explore-board .hf-one > header h2").click()  # elsewhere
     expect(menu).to_be_hidden()
-
-
-def test_a_closed_save_menu_is_no_stop_and_tab_closes_an_open_one(explore):
-    panel = head(explore)
-    press = panel.get_by_role("button", name="Save", exact=True).first
-    press.focus()
-    explore.keyboard.press("Tab")
-    after = explore.evaluate_handle("document.activeElement")
-    assert after.evaluate("one => one.closest('.hf-save')") is None
-    press.click()
-    explore.keyboard.press("Tab")
-    expect(panel.get_by_role("menu")).to_be_hidden()
-    assert after.evaluate("one => one === document.activeElement")
-
-
-def test_a_finger_has_44_pixels_for_each_row_of_the_menu_which_lies_on_the_screen(chromium, served_app):
-    context = chromium.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    page.goto(served_app)
-    found = [rows_of(page.locator("#attention-board .hf-map-panel"))]
-    choose_tab(page, "Explore")
-    expect(page.locator("#explore-board .hf-counting")).to_contain_text("20 of 20 heads")
-    found += [rows_of(panel) for panel in (heads(page), head(page))]
-    context.close()
-    for boxes in found:
-        assert len(boxes) >= 4
-        assert all(box["height"] >= 44 and box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
-
-
-def rows_of(panel):
-    """Where the rows of a panel's Save menu lie; the menu is closed again."""
-    panel.get_by_role("button", name="Save", exact=True).first.tap()
-    boxes = [one.bounding_box() for one in panel.get_by_role("menuitem").all() if one.is_visible()]
-    panel.page.keyboard.press("Escape")
-    return boxes

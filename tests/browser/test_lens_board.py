@@ -66,17 +66,6 @@ def is_window(sent, **place):
     return sent.pop("sent_at") > 0 and sent == place
 
 
-def test_the_fold_stays_open_when_an_answer_comes_in_the_moment_of_the_click(lens):
-    value, _ = random_value()
-    page = lens(value)
-    press = "document.querySelector('.hf-researchers > summary').click()"
-    fold = page.locator(".hf-researchers")
-    for is_open in (False, True):
-        page.evaluate(f"value => {{ {press}; lens.update({{...value, id: value.id + 1}}); }}", value)
-        page.wait_for_function("is => window.lens.state().more === is", arg=is_open)
-        assert fold.get_attribute("open") == ("" if is_open else None)
-
-
 def test_several_tokens_are_averaged_listed_and_named(lens):
     value, weights = random_value()
     page = lens(value)
@@ -96,19 +85,6 @@ def test_several_tokens_are_averaged_listed_and_named(lens):
     page.locator(".hf-tok.query", has_text="w1").wait_for()  # held long enough
     page.mouse.up()
     assert page.locator(".hf-tok.query").all_text_contents() == ["w1", "w4"]
-
-
-def test_the_chosen_head_of_many_layers_is_brought_into_view(lens):
-    value, _ = random_value()
-    weights = np.random.default_rng(0).dirichlet(np.ones(4), (48, 8, 4))
-    words = list("abcd")
-    kind = {"maps": pack(weights), "shape": list(weights.shape), "rows": words, "cols": words}
-    page = lens({**value, "kinds": {"encoder": kind}, "layer": 47, "head": 7})
-    seen = """() => { const [a, b] = [".hf-heads .hf-scroll", ".hf-grid [aria-pressed=true]"]
-        .map(css => document.querySelector(css).getBoundingClientRect());
-        return a.top <= b.top + 1 && b.bottom <= a.bottom + 1; }"""
-    page.wait_for_function(seen)
-    assert page.evaluate("scrollY") == 0
 
 
 def test_the_mean_of_a_layers_heads_is_a_choice(lens):
@@ -134,20 +110,6 @@ def test_the_state_of_a_lens_goes_into_another_one_and_shows_the_same_pixels(len
     other.evaluate("value => lens.update(value)", {**value, "head": 0, "query": 0})
     assert other.evaluate("lens.state()") == kept
     assert page.evaluate(PIXELS) == other.evaluate(PIXELS)
-
-
-def test_the_legend_tells_of_rings_only_where_there_are_some(lens):
-    value, _ = random_value()
-    kind = value["kinds"]["encoder"]
-    known = [[1, 0, 0, 0, 2]] + [[0] * 5 for _ in range(4)]
-    legend = PIXELS.replace("canvas[tabindex]", ".hf-legend canvas")
-    ringed = {**value, "kinds": {"encoder": {**kind, "truth": known}, "decoder": kind}}
-    page, plain = lens(ringed), lens({**value, "kind": "decoder", "kinds": {"decoder": kind}})
-    before = page.evaluate(legend)
-    page.locator("[data-kind=decoder] button").first.click()
-    assert page.evaluate(legend) == plain.evaluate(legend) != before
-    page.locator("[data-kind=encoder] button").first.click()
-    assert page.evaluate(legend) == before
 
 
 PIXELS = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
@@ -377,22 +339,6 @@ def test_the_cell_stays_chosen_between_map_and_lines_and_keys_say_the_same(lens)
     page.locator("canvas[tabindex]").focus()
     page.keyboard.press("ArrowDown")
     assert spoken.text_content() == said
-
-
-def test_the_drawing_goes_with_a_link_and_stays_with_another_input(lens):
-    value, _ = random_value()
-    page = lens(value)
-    choose_drawing(page, "Lines")
-    page.evaluate("value => lens.update({...value, id: 2, title: 'another'})", value)
-    assert len(drawn_lines(page)) > 0
-    kept = page.evaluate("lens.state()")
-    other = lens(None)
-    other.evaluate("kept => lens.restore(kept)", kept)
-    other.evaluate("value => lens.update(value)", value)
-    assert len(drawn_lines(other)) > 0
-    pressed = other.locator(".hf-one").get_by_role("group", name="Drawn as").locator("[aria-pressed=true]")
-    assert pressed.text_content() == "Lines"
-    assert drawn_lines(lens(value)) == [], "a page that was loaded anew begins with the map"
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -10,9 +10,8 @@ from playwright.sync_api import expect
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.viz.attention_view import AttentionView, show_attention
-from hf_attn.viz.draw_map import draw_map
 from tests.support.browser import PATIENCE, choose_save, listen
-from tests.support.native_models import build_native, build_vit
+from tests.support.native_models import build_native
 
 EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
 
@@ -113,16 +112,3 @@ def test_long_inputs_of_1024_tokens_open_in_a_window(visit):
     page.keyboard.press("PageDown")
     overview = page.locator(".hf-overview-side canvas")
     expect(overview).to_have_attribute("aria-label", "Overview of 1\u202f024 queries by 1\u202f024 keys")
-
-
-def test_one_map_alone_has_the_page_for_itself(visit, tmp_path):
-    page = visit(draw_map(torch.eye(3), "abc", "abc", tmp_path / "one.html", title="one").read_text())
-    expect(large_map(page)).to_be_visible()
-    expect(page.locator(".hf-heads")).to_be_hidden()
-    expect(page.locator(".hf-big")).to_have_text("1.000")
-
-
-def test_patches_are_named_with_plain_spaces(visit):
-    page = visit(show_attention(build_vit(), None, torch.rand(1, 3, 24, 32)).to_html())
-    page.get_by_text("For researchers").click()
-    expect(page.locator(".hf-tok").nth(1)).to_have_text("row\u00a01,\u00a0col\u00a01")

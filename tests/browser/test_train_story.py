@@ -9,7 +9,7 @@ import torch
 from demos.core.fields import task_choices
 from demos.jobs import training_job
 from demos.jobs.probe import read_map
-from demos.jobs.training_job import TrainingJob, show_untrained
+from demos.jobs.training_job import TrainingJob
 from demos.tabs.train import form
 from demos.ui import boards
 from hf_attn import load_checkpoint
@@ -108,27 +108,6 @@ def test_a_trained_copier_s_sentence_question_and_answer_are_measured(page):
     assert not any(row["right"] for row in needed["predictions"])
 
 
-def test_of_a_head_that_reads_the_carry_s_column_it_is_not_said_that_the_answer_stands_there(page):
-    job = train("Addition", steps="2")
-    message = job.to_message(whole=True)
-    truth = message["meta"]["truth"]
-    assert any(2 in row for row in truth)
-    told = []
-    for rows in (truth, [[int(need == 1) for need in row] for row in truth]):
-        seen, _ = tell(page, message | {"meta": message["meta"] | {"truth": rows}})
-        told.append(re.search(r"where the answer(.*?) stands", seen["headline"])[1])
-    assert told == [" or its carry", ""]
-
-
-def test_of_a_run_that_learned_nothing_nothing_is_asked_and_no_work_is_said_to_be_shared(page):
-    job = train("Copy", steps="2")
-    assert job.evaluation.overall.exact_match < training_job.LEARNED
-    assert job.needed is None
-    seen, _ = tell(page, job.to_message(whole=True))
-    assert "It needs more" in seen["headline"]
-    assert "share the work" not in seen["headline"]
-
-
 def test_how_far_a_run_reaches_is_drawn_as_it_grows_and_said_at_its_end(page, monkeypatch):
     monkeypatch.setattr(training_job, "REACHED", {2: 1, 4: 5})
     monkeypatch.setattr(training_job, "WATCHED", (4, 2))
@@ -147,48 +126,3 @@ def test_how_far_a_run_reaches_is_drawn_as_it_grows_and_said_at_its_end(page, mo
     plain = train("Copy", steps="2").to_message(whole=True)
     assert plain["meta"]["reach"] is None
     assert not any("beyond" in point for point in plain["points"])
-
-
-def test_of_an_answer_that_is_too_long_only_its_right_symbols_count(page):
-    message = train("Copy", steps="2").to_message(whole=True)
-    row = {"source": "1 2 3", "right": False, "symbols": 3, "answer": "1 2 3"}
-    row |= {"written": ["9", "2", "9", "9", "+5"], "wrong": [True, False, True, True]}
-    message["frames"][-1]["predictions"] = [row]
-    seen, _ = tell(page, message)
-    assert seen["verdicts"] == ["1 of 3"]
-
-
-def needed_part(**values):
-    part = {"layer": 1, "head": 2, "whole": 1.0, "left": 0.5, "interval": [0.46, 0.54], "examples": 500}
-    return {**part, "predictions": None, **values}
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ({}, "Yes: without head 1·2 half of the answers go wrong."),
-        ({"left": 0.62}, "Yes: without head 1·2 38 % of the answers go wrong."),
-        ({"whole": 0.96, "left": 0.91}, "Yes: without head 1·2 only 91 % are right, and 96 % with it."),
-        ({"left": 0.55}, "Yes: without head 1·2 half of the answers go wrong."),
-        ({"left": 0.98}, "No: without head 1·2 still 98 % are right."),
-        ({"head": 0, "left": 0.0}, "Yes: without layer 1 100 % of the answers go wrong."),
-        ({"whole": 0.8, "left": 0.2}, "Yes: without head 1·2 only 20 % are right, and 80 % with it."),
-    ],
-)
-def test_the_answer_says_what_was_left(page, part, words):
-    message = train("Copy", steps="2").to_message(whole=True)
-    message["meta"]["needed"] = needed_part(**part)
-    _, after = tell(page, message)
-    assert after["headline"] == words
-
-
-def test_before_a_run_the_sentence_is_of_the_untrained_model(page):
-    filled = {name: one.get("value") for name, one in form.choose_task("Copy").items()}
-    value = show_untrained(*form.read_form({**filled, "task": "Copy", "seed": "0"}))
-    seen, _ = tell(page, value)
-    right = value["points"][0]["validation"]
-    assert seen["headline"] == (
-        f"This model should copy what it reads. Untrained, {right:.0%} of the answers are right. "
-        "Press Train and watch a diagonal appear in the map."
-    ).replace("0%", "0 %")
-    assert "untrained" in seen["looks"]
