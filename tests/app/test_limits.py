@@ -180,3 +180,13 @@ def test_a_typed_token_goes_before_being_signed_in():
     assert share.visitor_token("", signed) == "hf_signed"
     with pytest.raises(ValueError, match="Nobody is signed in"):
         share.visitor_token(None)
+
+
+def test_gradio_gives_a_handler_the_visitor_s_token():
+    from gradio.helpers import special_args
+
+    def handler(typed: str, signed: gr.OAuthToken | None):
+        return share.visitor_token(typed, signed)
+
+    inputs, *_ = special_args(handler, ["hf_typed"], None, None)
+    assert inputs == ["hf_typed", None], "nobody is signed in here"
