@@ -15,22 +15,9 @@ from hf_attn.hub.pull import pull_checkpoint
 from hf_attn.hub.space import assemble_space
 from hf_attn.utils.folder_files import MODEL_FILES
 from tests.support.hub_server import push_folder as push
-from tests.support.hub_server import serve_hub
 
 TARGET = "../../hf_attn/models/"
 REPO = "ada/copy"
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path / "served") as hub:
-        yield hub
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
 
 
 def link_code(folder, target):

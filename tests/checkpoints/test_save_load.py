@@ -25,12 +25,6 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may break."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
 def edit_json(path, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 

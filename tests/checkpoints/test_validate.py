@@ -24,12 +24,6 @@ class Deleted:
 DELETED = Deleted()
 
 
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may break."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
 @pytest.fixture(scope="module")
 def saved_classifier(tmp_path_factory):
     """A classifier of random weights, saved once."""

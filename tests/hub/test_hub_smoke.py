@@ -4,13 +4,6 @@ import pytest
 from huggingface_hub import HfApi
 
 from tests.hub.hub_smoke import run_smoke
-from tests.support.hub_server import serve_hub
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path) as hub:
-        yield hub
 
 
 def look(api, name):

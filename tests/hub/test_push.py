@@ -24,18 +24,6 @@ MOMENTS = (("upload", "body"), ("commit", "reply"))  # at which a push is killed
 LARGE = 10_000  # bytes from which the killed pushes go by Git LFS: the weights and the training record
 
 
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path) as hub:
-        yield hub
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
 def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

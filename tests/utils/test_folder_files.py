@@ -26,25 +26,12 @@ from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import load_state
 from hf_attn.utils.folder_files import MODEL_FILES, find_file
 from tests.support.hub_server import push_folder as push
-from tests.support.hub_server import serve_hub
 from tests.support.matrix import rows
 from tests.support.native_models import build_native
 from tests.support.odd_files import MADE, SECRET, link_out, make, make_endless, refusal
 
 pytestmark = pytest.mark.timeout(300)  # what waits for a pipe's writer fails
 OUTSIDE = "leads out of its folder"
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path / "served") as hub:
-        yield hub
 
 
 # ---------------------------------------------------------------- a checkpoint
