@@ -84,6 +84,14 @@ def test_functions_keep_their_budgets():
     assert not over, "\n".join(over)
 
 
+def test_the_attention_class_is_short_and_branches_little():
+    tree = ast.parse((ROOT / "hf_attn" / "models" / "attention.py").read_text())
+    (attention,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "MultiHeadAttention"]
+    assert attention.end_lineno - attention.lineno + 1 <= 90, "docstrings included"
+    branches = [n for n in ast.walk(attention) if isinstance(n, (ast.If, ast.IfExp))]
+    assert len(branches) <= 6
+
+
 def test_nothing_comes_from_another_server():
     for path in [*APP, *CANVAS]:
         outside = re.findall(r"(?:src|href|url\(|import)\s*[=(\"']+\s*https?://[^\s\"')]+", path.read_text())

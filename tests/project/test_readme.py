@@ -62,6 +62,11 @@ def test_the_tour_s_python_runs_as_written(place, monkeypatch, capsys, code):
     assert printed[-1:] == said or not said
 
 
+def test_the_tour_has_what_it_is_said_to_have():
+    assert [language for language, _ in BLOCKS] == ["bash", "python", "python"]
+    assert README.count("\n") <= 180
+
+
 def test_every_bundled_checkpoint_is_counted_and_every_task_has_a_row():
     bundled, reference = len(list_checkpoints(BUNDLED)), (ROOT / "docs" / "reference.md").read_text("utf-8")
     assert bundled == 11
