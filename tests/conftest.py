@@ -5,6 +5,7 @@ Torch and the package are imported where they are needed: the process that only 
 
 import gc
 import os
+import shutil
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -100,6 +101,21 @@ def generator():
     import torch
 
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def folder(tiny_checkpoint, tmp_path):
+    """A copy of a checkpoint that a test may change."""
+    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A Hub on loopback, of one test."""
+    from tests.support.hub_server import serve_hub
+
+    with serve_hub(tmp_path / "served") as hub:
+        yield hub
 
 
 @pytest.fixture

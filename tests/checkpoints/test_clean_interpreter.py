@@ -9,15 +9,6 @@ from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassi
 from tests.support.checks import assert_close, random_ids
 from tests.support.interpreters import run_without_hf_attn
 
-ABSENT = """
-missing = []
-for name in ("hf_attn", "hf_attn.models.attention"):
-    try:
-        __import__(name)
-    except ModuleNotFoundError as error:
-        missing.append(error.name.split(".")[0])
-print(json.dumps(missing))
-"""
 READING = """
 import torch, transformers
 how = {"pretrained_model_name_or_path": given["folder"], "trust_remote_code": True}
@@ -28,10 +19,6 @@ with torch.no_grad():
     found = {"logits": model(source).logits.tolist(), "states": base(source).last_hidden_state.tolist()}
 print(json.dumps(found | {"modules": [type(thing).__module__ for thing in (base, model)]}))
 """
-
-
-def test_the_clean_interpreter_has_no_hf_attn(tmp_path):
-    assert run_without_hf_attn(ABSENT, tmp_path) == ["hf_attn"] * 2
 
 
 @pytest.mark.nightly

@@ -15,29 +15,9 @@ from hf_attn.hub.pull import pull_checkpoint
 from hf_attn.hub.space import assemble_space
 from hf_attn.utils.folder_files import MODEL_FILES
 from tests.support.hub_server import push_folder as push
-from tests.support.hub_server import serve_hub
-from tests.support.interpreters import run_python
 
-AUTO_MODEL = """
-import hf_attn
-from transformers import AutoModelForSeq2SeqLM
-models = [AutoModelForSeq2SeqLM.from_pretrained(each, trust_remote_code=True) for each in given["folders"]]
-print(json.dumps({"modules": [type(model).__module__ for model in models]}))
-"""
 TARGET = "../../hf_attn/models/"
 REPO = "ada/copy"
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path / "served") as hub:
-        yield hub
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
 
 
 def link_code(folder, target):
@@ -76,23 +56,6 @@ def test_dangling_links_are_refused_with_their_target_and_a_remedy_that_works(fo
     for path in folder.glob("*.py"):
         path.unlink()
     assert load_checkpoint(folder).model is not None
-
-
-def test_a_link_that_dangles_elsewhere_does_not_tell_where(folder):
-    (folder / "attention.py").unlink()
-    (folder / "attention.py").symlink_to("../../somewhere/attention.py")
-    with pytest.raises(ValueError, match=r"attention\.py is a link that leads out") as refused:
-        load_checkpoint(folder)
-    assert "somewhere" not in str(refused.value)
-
-
-@pytest.mark.nightly
-def test_auto_classes_load_it_after_importing_hf_attn_whatever_the_links_are(folder, tmp_path):
-    dangling = shutil.copytree(folder, tmp_path / "dangling")
-    link_code(dangling, TARGET)
-    write_links_as_text(folder)
-    found = run_python(AUTO_MODEL, tmp_path, folders=[str(folder), str(dangling)])
-    assert found == {"modules": ["hf_attn.models.modeling_attn_seq2seq"] * 2}
 
 
 @pytest.fixture(params=["links", "links of another clone", "text"])

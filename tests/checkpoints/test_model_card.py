@@ -1,7 +1,6 @@
 """The model card: valid metadata, measured figures only, lines that work when they are pasted."""
 
 import copy
-import itertools
 import re
 
 import pytest
@@ -18,7 +17,6 @@ from hf_attn.viz import example_map
 from hf_attn.viz.example_map import find_worked_map
 from tests.support.matrix import rows
 from tests.support.recurrent_models import build_recurrent
-from tests.support.tables import write_table
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +56,6 @@ def test_every_section_is_there_with_what_was_measured_and_metadata_that_the_hub
     exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
     assert exact.dataset_type == "hf_attn/copy"
     assert exact.metric_value == pytest.approx(results["exact_match"])
-
-
-def test_tables_are_tables(card):
-    lines = card.splitlines()
-    for above, line in itertools.pairwise(lines):
-        if line.startswith("|") and above.startswith("|"):
-            assert line.replace("\\|", "").count("|") == above.replace("\\|", "").count("|")
-        if above.startswith("|"):
-            assert line.startswith("|") or not line, "a blank line ends a table"
 
 
 def test_failures_are_shown_none_is_no_proof_and_what_is_wrong_is_called_so(checkpoint, training, card):
@@ -133,43 +122,6 @@ def test_a_search_names_the_worst_size_and_the_worst_pattern_with_n_and_interval
     assert (exact.metric_value, exact.metric_args["examples"]) == (0.998, 5000)
 
 
-def test_a_search_that_found_nothing_says_how_many_were_tried(checkpoint, training):
-    nothing = {
-        **SEARCH,
-        "held_out": score(5000, 5000),
-        "patterns": {"counting up": {**score(300, 300), "failures": []}},
-        "failures": [],
-    }
-    card = build_card("x", checkpoint.task, {**training, "search": nothing})
-    assert "No failure was found among 5,700 inputs" in section(card, "Known failures")
-    assert "worst" not in card.partition("## Use")[0]
-
-
-def test_the_map_travels_with_the_folder_and_its_weight_is_the_model_s(
-    tiny_checkpoint, checkpoint, training, card
-):
-    shown = training["map"]
-    source = torch.tensor([checkpoint.task.encode(checkpoint.task.worked_example.source)])
-    maps = attention_maps(
-        checkpoint.model,
-        source,
-        torch.tensor(checkpoint.task.encode(training["worked_example"]["prediction"])),
-    )
-    alignment = checkpoint.task.alignment(
-        checkpoint.task.worked_example.source, training["worked_example"]["prediction"]
-    )
-    weights = weight_on_alignment(maps.cross, alignment)
-    assert shown["weight"] == pytest.approx(float(weights[shown["layer"], shown["head"]]), abs=1e-4)
-    shares = [sum(row) / len(row) for row in alignment]
-    assert shown["even"] == pytest.approx(sum(shares) / len(shares), abs=1e-4)
-    assert (tiny_checkpoint / "map.png").read_bytes().startswith(b"\x89PNG")
-    example = section(card, "A worked example")
-    assert "](map.png)" in example
-    assert f"layer {shown['layer']}, head {shown['head']} (counted from 0)" in example
-    assert "even weights would give" in example
-    assert "Of the 4 heads it is the one with most over 50 validation examples." in example
-
-
 def test_the_head_of_the_map_is_the_best_on_validation_and_its_untrained_twin_scores_as_before(checkpoint):
     task, model = checkpoint.task, checkpoint.model
     shown = find_worked_map(model, task)
@@ -225,19 +177,6 @@ def test_without_groups_a_card_says_that_intervals_are_wilson_s(checkpoint, card
     assert set(exact.metric_args) == {"examples", "confidence", "low", "high"}
 
 
-def test_only_what_is_generated_is_called_so(checkpoint, training, tmp_path):
-    table = build_task("pairs", path=str(write_table(tmp_path)))
-    named = {
-        task.name: ModelCard(build_card("x", task, training)).data.eval_results[0].dataset_name
-        for task in (checkpoint.task, build_task("topics"), table)
-    }
-    assert [named[name].rpartition("(")[2] for name in ("copy", "topics", "pairs")] == [
-        "generated)",
-        "text)",
-        "own data)",
-    ]
-
-
 def test_a_model_that_forms_no_weights_has_no_map(checkpoint, training, tmp_path):
     model = build_recurrent(score_function="none", vocab_size=checkpoint.model.config.vocab_size)
     save_checkpoint(tmp_path / "lstm", model, checkpoint.task, {})
@@ -263,11 +202,3 @@ def test_every_task_has_a_card(name, training):
     card = build_card(f"attn-{name}", task, training)
     assert task.worked_example.source in section(card, "Use")
     assert ModelCard(card).data.model_name in (None, f"attn-{name}")
-
-
-def test_the_snippet_works_when_pasted(tiny_checkpoint, card, monkeypatch, capsys):
-    monkeypatch.chdir(tiny_checkpoint.parent)
-    snippet = re.search(r"```python\n(.*?)```", section(card, "Use"), re.DOTALL).group(1)
-    exec(compile(snippet, "card", "exec"), {})
-    written = load_checkpoint(tiny_checkpoint).training["worked_example"]["prediction"]
-    assert capsys.readouterr().out.strip() == written

@@ -21,13 +21,6 @@ def taken_port():
         yield server.getsockname()[1]
 
 
-def test_its_help_lists_the_options(capsys):
-    code, output, errors = in_process(capsys, "app", "--help")
-    assert (code, errors) == (0, "")
-    for option in ("--host", "--port", "--share", "--trust-visitors", "--password", "--checkpoint", "--mcp"):
-        assert option in output
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     (["--port", "abc"], "--port abc is no whole number from 1 to 65535; give for example --port 7860."),
     (["--port", "70000"], "--port 70000 is no whole number from 1 to 65535;"),

@@ -29,20 +29,6 @@ def value_in(page):
     )
 
 
-def test_the_whole_lens_needs_no_layer_and_no_head(tiny_checkpoint, tmp_path, capsys):
-    path = tmp_path / "maps.html"
-    code, *_ = in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--output", path)
-    shown = value_in(path.read_text())
-    assert code == 0
-    assert {kind: of["shape"][:2] for kind, of in shown["kinds"].items()} == {
-        "cross": [2, 2],
-        "encoder": [1, 2],
-        "decoder": [2, 2],
-    }
-    assert shown["kinds"]["cross"]["truth"][0] == [1, 0, 0, 0]
-    assert shown["title"].startswith("attn-copy: 1 2 3 → ")
-
-
 def test_a_target_of_ours_is_read_in_the_task_s_own_notation(tiny_checkpoint, tmp_path, capsys):
     path = tmp_path / "maps.npz"
     in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--target", "3 2", "--output", path)

@@ -3,12 +3,10 @@
 import shutil
 
 import pytest
-import torch
 
 from hf_attn.analysis.head_metrics import THEORY
-from hf_attn.analysis.head_roles import ROLES, measure_head_roles, measure_heads
+from hf_attn.analysis.head_roles import ROLES, measure_head_roles
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.interpret.attention_maps import attention_maps
 from tests.support.commands import in_process, rows_of
 
 
@@ -39,19 +37,6 @@ def test_json_has_a_line_for_each_head_with_what_python_measures(capsys, tiny_ch
                 figure = float(figures[row["kind"]][name][row["layer"], row["head"]])
                 assert printed[name] == (None if figure != figure else pytest.approx(figure))
             assert name in row["even"]
-
-
-def test_of_a_text_the_maps_are_those_that_attention_draws(capsys, tiny_checkpoint):
-    rows = heads_of(capsys, tiny_checkpoint, "1 2 3 4", "--no-untrained")
-    checkpoint = load_checkpoint(tiny_checkpoint)
-    source = torch.tensor([checkpoint.task.encode("1 2 3 4")])
-    maps = attention_maps(checkpoint.model, source, tokenizer=checkpoint.tokenizer)
-    wanted = measure_heads(maps)
-    assert {row["untrained"] for row in rows} == {None}
-    for row in rows:
-        figures = wanted[row["kind"]]
-        for name in ("diagonal", "first", "uniform", "effective_rank", "low_frequencies"):
-            assert row[name] == pytest.approx(float(figures[name][row["layer"], row["head"]]))
 
 
 def test_the_table_shows_trained_untrained_and_chance_and_says_what_columns_mean(capsys, tiny_checkpoint):
@@ -90,15 +75,3 @@ def test_a_folder_without_a_checkpoint_and_a_model_without_attention_are_refused
         code, _, errors = in_process(capsys, "heads", silent, *text)
         assert code == 2
         assert "no attention to measure: it reads step by step" in errors
-
-
-def test_a_classifier_s_heads_are_those_of_its_encoder(capsys):
-    rows = heads_of(capsys, "model_cards/attn-docstring-topics", "Accept a connection from a client.")
-    assert [(row["kind"], row["layer"], row["head"]) for row in rows] == [("encoder", 0, n) for n in range(4)]
-    assert all(0 < row["separator"] < 1 and "alignment" not in row for row in rows)
-
-
-def test_a_recurrent_model_has_one_head_whose_alignment_is_measured(capsys):
-    (row,) = heads_of(capsys, "model_cards/bahdanau-reverse", "--examples", 10)
-    assert (row["kind"], row["layer"], row["head"]) == ("cross", 0, 0)
-    assert row["alignment"] > 3 * row["untrained"]["alignment"] > 0

@@ -6,7 +6,6 @@ import pytest
 
 from hf_attn.evaluation.baselines import (
     FEATURES,
-    NAME,
     STRENGTHS,
     measure_baseline,
     measure_beside,
@@ -15,7 +14,6 @@ from hf_attn.evaluation.metrics import group_interval, wilson_interval
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.utils.optional_packages import MissingPackageError
-from tests.support.commands import in_process, rows_of
 from tests.support.tables import write_grouped_table
 
 
@@ -36,16 +34,6 @@ def test_what_one_word_tells_is_learned_and_counted_on_the_held_out_texts(task):
     assert baseline.strength in STRENGTHS
     assert baseline.features in FEATURES
     assert baseline.parameters > 0
-
-
-def test_it_counts_characters_where_they_tell_more_than_words(tmp_path):
-    path = tmp_path / "table.csv"
-    endings = {"masculine": "osto", "feminine": "ista"}
-    rows = [f"w{i}x{i * 7}{ending},{label}" for label, ending in endings.items() for i in range(100)]
-    path.write_text("\n".join(["text,label", *rows]))
-    baseline = measure_baseline(build_task("csv", path=str(path)))
-    assert baseline.features == "characters"
-    assert baseline.score.exact_match == 1
 
 
 def test_the_baseline_s_interval_is_over_the_groups_that_were_held_out(tmp_path):
@@ -75,23 +63,6 @@ def test_only_classes_have_a_baseline_and_only_with_scikit_learn(task, monkeypat
     monkeypatch.setitem(sys.modules, "sklearn", None)  # as if it were not installed
     with pytest.raises(MissingPackageError, match="pip install"):
         measure_beside(task)
-
-
-def test_the_commands_set_it_beside_every_classifier(task, tmp_path, capsys):
-    small = ("--set", f"path={task.path}", "--set", "hidden_size=16", "--device", "cpu")
-    folder = tmp_path / "run"
-    code, output, _ = in_process(
-        capsys, "train", "csv", *small, "--steps", "2", "--output-dir", folder, "--json"
-    )
-    *_, beside, result = rows_of(output)
-    assert (code, beside["event"], result["event"]) == (0, "baseline", "result")
-    assert beside["held_out_exact_match"] == 1
-    assert f"| {NAME} | {beside['examples']} | 100 % |" in (folder / "README.md").read_text()
-    _, output, _ = in_process(
-        capsys, "duel", "csv", "--set", f"path={task.path}", "--steps", "2", "--models", "lstm,transformer",
-        "--parameters", "9000", "--json",
-    )  # fmt: skip
-    assert [row["event"] for row in rows_of(output)][-3:] == ["baseline", "result", "result"]
 
 
 def test_training_texts_are_not_measured_on(task):

@@ -13,7 +13,6 @@ from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.evaluation import failure_search, metrics
 from hf_attn.evaluation.failure_search import look_for_failures, make_hard_inputs
 from hf_attn.tasks import build_task
-from hf_attn.tasks.text.dates import load_formats, read_date, write_date
 from tests.support.commands import in_process
 from tests.support.tables import write_grouped_table
 
@@ -46,34 +45,6 @@ def test_hard_inputs_are_different_ones_that_the_task_reads_with_right_answers(t
         for source, answer in pairs[:20]:
             assert len(task.encode(source)) <= task.max_source_tokens
             assert task.verify(source, answer, answer).correct, (name, source, answer)
-
-
-def carries(source):
-    """Whether there is a carry, place by place from the ones, by school's way of adding."""
-    first, second = (addend.zfill(3)[::-1] for addend in source.split("+"))
-    carry, found = 0, []
-    for a, b in zip(first, second, strict=True):
-        carry = int(int(a) + int(b) + carry > 9)
-        found.append(bool(carry))
-    return found
-
-
-def test_patterns_of_sums_have_the_carries_that_they_are_named_for():
-    made = make_hard_inputs(build_task("addition"))
-    assert all(all(carries(source)) for source, _ in made["a carry at every place"])
-    assert all(all(carries(source)) for source, _ in made["one carry through nines"])
-    assert not any(any(carries(source)) for source, _ in made["no carry"])
-
-
-def test_dates_are_written_as_their_formats_read_them_and_in_ways_that_none_reads():
-    made = make_hard_inputs(build_task("dates"))
-    for name in ("29 February", "a year of two digits", "as written in da (never trained on)"):
-        assert all(read_date(source)[0].isoformat() == answer for source, answer in made[name][:50]), name
-    assert all(source == source.lower() for source, _ in made["all in lower case (never trained on)"])
-    format_ = next(f for f in load_formats("seen") if f.pattern == "EEEE, d. MMMM y")
-    date = read_date("Dienstag, 4. März 2025")[0]
-    assert write_date(format_, date) == "Dienstag, 4. März 2025"
-    assert write_date(format_, date, weekday=0) == "Montag, 4. März 2025"
 
 
 @pytest.fixture(scope="module")

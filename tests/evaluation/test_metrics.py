@@ -22,9 +22,7 @@ from hf_attn.evaluation.metrics import (
 )
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.batch import END, PAD
-from hf_attn.tasks.splits import fold_text
 from hf_attn.training.loop import train
-from tests.support.tables import write_grouped_table
 
 
 @pytest.fixture(scope="module")
@@ -152,20 +150,6 @@ def test_an_interval_over_groups_is_as_wide_as_their_standard_error_says(seed):
     assert width(interval) == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-def test_of_a_hundred_intervals_over_groups_about_95_hold_the_true_share_and_fewer_of_wilson_s():
-    held = wilson_held = 0
-    for seed in range(100):
-        tally = draw_groups(seed, 60, each=20)
-        for_groups, for_examples = (
-            group_interval(tally),
-            wilson_interval(*(sum(column) for column in zip(*tally.values(), strict=True))),
-        )
-        held += for_groups.low <= 0.5 <= for_groups.high
-        wilson_held += for_examples.low <= 0.5 <= for_examples.high
-    assert held >= 88
-    assert wilson_held < 75
-
-
 def test_an_interval_over_groups_is_the_same_whatever_was_drawn_before_and_in_any_order():
     tally, state = draw_groups(0, 40), torch.get_rng_state()
     first = group_interval(tally)
@@ -199,27 +183,6 @@ def test_scores_of_parts_are_pooled_to_the_score_of_the_whole():
         assert whole.over == ("40 modules" if drawn else "")
 
 
-def test_examples_of_one_group_are_counted_together_in_all_and_by_size(tmp_path, monkeypatch):
-    task = build_task("csv", path=str(write_grouped_table(tmp_path)))
-    held_out = task.texts_of("held-out")
-    is_first = {row.source: row.target == task.classes[0] for row in held_out}
-    monkeypatch.setattr(metrics, "predict", lambda *_: torch.zeros(len(held_out), 1, dtype=torch.long))
-    evaluation = evaluate(build_model(task, task.recipe), task)
-    tally = {}
-    for text, right in is_first.items():
-        before = tally.get(fold_text(text), (0, 0))
-        tally[fold_text(text)] = (before[0] + right, before[1] + 1)
-    assert dict(evaluation.overall.tally) == tally
-    assert set(tally.values()) == {(0, 3), (3, 3)}
-    assert evaluation.overall.over == f"{len(tally)} texts"
-    assert (
-        evaluation.overall.interval
-        == group_interval(tally)
-        != wilson_interval(sum(is_first.values()), len(is_first))
-    )
-    assert pool_scores(list(evaluation.by_size.values())).interval == evaluation.overall.interval
-
-
 def test_examples_that_take_much_memory_are_measured_in_smaller_parts(monkeypatch):
     task = build_task("copy", max_length=5)
     model, batch = build_model(task, task.recipe), task.held_out(40)
@@ -243,11 +206,3 @@ def test_an_interval_over_groups_is_never_narrower_than_that_of_the_examples():
     tally = {"one": (90, 100), "other": (91, 100)}
     by_example = wilson_interval(181, 200)
     assert group_interval(tally) == by_example
-
-
-def test_many_groups_cost_no_memory():
-    """A hundred thousand groups of two kinds are drawn as two numbers."""
-    tally = {number: (number % 2, 1 + (number == 0)) for number in range(100_000)}
-    found = group_interval(tally)
-    assert found.low < 0.5 < found.high
-    assert found.high - found.low == pytest.approx(2 * 1.96 * (0.25 / 100_000) ** 0.5, rel=0.1)

@@ -5,14 +5,14 @@ import torch
 
 from hf_attn import load_checkpoint
 from hf_attn.architectures.registry import build_model
-from hf_attn.checkpoints.save_load import BUNDLED, save_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.evaluation.metrics import exact_matches, find_right, predict
 from hf_attn.evaluation.reach import can_reach, find_margins, measure_least_sure, measure_reach, widen_task
 from hf_attn.experiments.reach import TASKS_BY_NAME, recipe_for
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT, SPLITS
-from tests.support.commands import in_process, rows_of
+from tests.support.commands import in_process
 
 
 @pytest.fixture(scope="module")
@@ -95,17 +95,6 @@ def test_longer_sequences_have_that_length_and_are_held_out(task):
     assert {SPLITS[place] for place in task.split_of(keys).tolist()} == {HELD_OUT}
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [("arithmetic", {}), ("copy", {}), ("reverse", {}), ("sort", {"shortest": 1})]
-)
-def test_the_longest_answer_is_that_to_an_input_of_the_longest_size(name, options):
-    task = build_task(name, **options)
-    batches = task.beyond(task.longest_size, 1).values()
-    assert max(batch.labels.shape[1] for batch in batches) == task.longest_answer
-    assert task.longest_answer - task.max_target_tokens == task.longest_size - task.largest_size > 0
-    assert build_task("parity").longest_answer == build_task("parity").max_target_tokens
-
-
 @pytest.mark.parametrize("name", ["copy", "reverse", "sort", "addition"])
 def test_a_model_that_can_reach_reads_what_is_longer_than_learned_and_another_refuses_it(name):
     task = TASKS_BY_NAME[name](5)
@@ -120,24 +109,6 @@ def test_a_model_that_can_reach_reads_what_is_longer_than_learned_and_another_re
             task.encode(source)
         with pytest.raises(ValueError, match=r"The input has 1001 .*; this model (reads|sorts) 1 to 1000"):
             reader.encode("4 " * 1001)
-
-
-@pytest.mark.parametrize("place", ["both_ends", "t5"])
-def test_the_commands_read_a_long_text_where_the_model_can_reach(place, tmp_path, capsys):
-    task = TASKS_BY_NAME["copy"](5)
-    save_checkpoint(tmp_path / place, build_model(task, recipe_for(place, 1)), task, {})
-    text = "4 7 " * 6
-    for command, *others in (
-        ("generate", text, "--strategy", "beam", "--json"),
-        ("attention", text, "--output", tmp_path / "map.png"),
-        ("heads", text, "--json"),
-        ("ablate", text, "--remove", "cross.0.0", "--json"),
-    ):
-        code, output, errors = in_process(capsys, command, tmp_path / place, *others)
-        assert code == (0 if place == "both_ends" else 2), (command, errors)
-        assert code == 0 or "12 symbols; this model reads 1 to 5." in " ".join(errors.split())
-        if (command, code) == ("generate", 0):
-            assert len(rows_of(output)[0]["beams"]) > 1
 
 
 def test_the_shell_prints_the_whole_of_a_long_sum(capsys):

@@ -1,7 +1,5 @@
 """Positions inside and beyond the trained length, and digit growth: what is learned, measured and judged."""
 
-import threading
-
 import pytest
 import torch
 
@@ -18,7 +16,6 @@ from hf_attn.experiments.length_generalization import (
     stretch,
 )
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.batch import IGNORED
 
 COPY = LengthTest("copy", 4, (3, 4, 5, 8), steps=4)
 ADD = LengthTest(ADDITION, 2, (1, 2, 3), steps=4)
@@ -39,19 +36,6 @@ def test_a_size_is_measured_in_the_symbols_that_were_learned(growth):
         sources = [task.read_source(row) for row in task.held_out(50).input_ids.tolist()]
         assert size in {task.size_of(source) for source in sources}
     assert growth.beyond == tuple(size for size in growth.tested if size > growth.trained)
-
-
-def test_an_addition_beyond_is_padded_to_places_that_training_has_met():
-    learned, beyond = ADD.learned(), ADD.sized(3)
-    assert learned.source_tokens("7+95") == [*"007+095", "</s>"]
-    assert learned.max_position_embeddings == beyond.max_position_embeddings
-    for task in (learned, beyond):
-        batch = task.sample(torch.Generator().manual_seed(0), 200)
-        assert batch.input_ids.shape[1] == len("999+999") + 1
-        assert (batch.labels != IGNORED).sum(1).unique().tolist() == [len("1998") + 1]
-    assert learned.verify("95+7", "102").correct
-    first_digits = learned.sample(torch.Generator().manual_seed(0), 200).input_ids[:, 0]
-    assert first_digits.unique().tolist() == [learned.vocabulary["0"]]
 
 
 def test_no_held_out_sum_is_drawn_in_training_at_any_size():
@@ -116,15 +100,6 @@ def test_what_a_pass_keeps_is_counted_once_and_without_the_weights():
     assert position_extrapolation.measure_kept(Two(), {"given": torch.ones(1000)}) == 2 * 4 * 1000
 
 
-def test_a_step_that_forms_more_holds_more():
-    sizes = {
-        kind: position_extrapolation.measure_step(COPY.learned(), COPY.recipe(kind))
-        for kind in ("none", "relative", "learned")
-    }
-    assert sizes["none"]["step_mb"] < sizes["learned"]["step_mb"] < sizes["relative"]["step_mb"]
-    assert all(step["step_ms"] > 0 for step in sizes.values())
-
-
 # Rows and verdicts
 
 
@@ -144,33 +119,6 @@ def test_a_way_that_cannot_go_beyond_says_so_and_is_no_nought(rows):
     assert "learned" in refusing.measured
 
 
-def changed(rows, **figures):
-    return [{**row, **figures} for row in rows]
-
-
-def test_positions_verdicts_follow_the_rows(rows):
-    able = changed(rows, inside=1.0, beyond=1.0, tokens_beyond=1.0, step_ms=1.0)
-    assert [finding.holds for finding in position_extrapolation.judge(able)] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
-    lost = [
-        {**row, "inside": 0.0 if row["position_type"] == "none" else 1.0, "beyond": 0.1, "tokens_beyond": 0.5}
-        for row in rows
-    ]
-    lost = [{**row, "step_ms": 2.0 if row["position_type"] == "alibi" else 1.0} for row in lost]
-    assert [finding.holds for finding in position_extrapolation.judge(lost)] == [
-        False,
-        False,
-        True,
-        True,
-        False,
-    ]
-
-
 # Watched
 
 
@@ -187,13 +135,3 @@ def test_a_watched_run_measures_every_size_and_says_where_it_stands():
     }
     assert moments[0].step == 0
     assert len(moments[0].scores) == 0
-
-
-def test_once_hurried_a_watched_run_says_every_step():
-    report_every_step = threading.Event()
-    report_every_step.set()
-    steps = [
-        moment.step
-        for moment in run_length_test(COPY, "none", rounds=1, examples=2, report_every_step=report_every_step)
-    ]
-    assert list(dict.fromkeys(steps)) == [0, 1, 2, 3, 4]

@@ -20,8 +20,8 @@ from hf_attn.experiments.words.bpe_steps import (
 )
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.tasks.batch import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
-from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
+from hf_attn.tasks.batch import IGNORED, SPECIAL_TOKENS
+from hf_attn.tasks.splits import TRAINING
 from hf_attn.tasks.text.language import PRODUCT_MODEL
 from hf_attn.tasks.tokenizers.trained import SPACE, train_tokenizer
 
@@ -68,13 +68,6 @@ def test_every_step_is_the_same_text_and_every_token_has_its_id(text):
         assert before.pairs[0] == (after.merge, after.count)
     for cut in (split_characters(text), split_bytes(text), split_at_words(text)):
         assert [cut.vocabulary[place] for place in cut.ids] == list(cut.tokens)
-
-
-def test_bytes_write_any_text_with_256_tokens():
-    cut = split_bytes("a€")
-    assert cut.tokens == ("a", "<0xE2>", "<0x82>", "<0xAC>")
-    assert bytes(cut.ids).decode() == "a€"
-    assert len(set(cut.vocabulary)) == 256
 
 
 # ---------------------------------------------------------------- order
@@ -141,15 +134,6 @@ def tables(passages):
     return list(ngram_text.count_ngrams(passages))
 
 
-def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages):
-    sentences = TEXT.split(".")[:-1]
-    rows = [row[row != IGNORED].tolist() for row in passages.parts[HELD_OUT]]
-    assert [passages.words[place] for place in rows[0][:-1]] == sentences[4].split()
-    assert rows[0][-1] == END
-    assert [len(passages.parts[split]) for split in (TRAINING, VALIDATION, HELD_OUT)] == [8, 2, 2]
-    assert passages.encode(["cat", "zebra"])[1] == UNKNOWN
-
-
 def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tables):
     for table in tables:
         found = ngram_text.predict_next_words(passages, table, "The dog", n=len(passages.words))
@@ -166,12 +150,6 @@ def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tab
         ngram_text.read_passages("Only one.")
     assert bigram.seen == sum(first == dog for first, _ in pairs)
     assert {word: times for word, _, times in bigram.words}["sees"] == pairs.count((dog, sees))
-
-
-def test_a_longer_context_is_surprised_less_by_this_text_and_fills_less_of_its_table(tables):
-    assert tables[0].perplexity > tables[1].perplexity > tables[2].perplexity
-    shares = [table.met / table.cells for table in tables]
-    assert shares == sorted(shares, reverse=True)
 
 
 def test_a_table_grows_by_the_vocabulary_and_attention_does_not_grow():

@@ -7,7 +7,6 @@ sentence of at most LONGEST_REFUSAL characters; anything else, SLOWEST seconds f
 that keeps growing, is a failure. It exits with 1 where there is one, and shows the shortest input of each.
 """
 
-import argparse
 import contextlib
 import gc
 import logging
@@ -22,10 +21,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
+import hypothesis
 import torch
 from huggingface_hub import constants
 from huggingface_hub.errors import StrictDataclassError
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 
 from hf_attn.utils.freed_memory import give_freed_memory_back, keep_freed_memory
@@ -33,6 +33,7 @@ from tests.hard.fuzz_commands import DOORS as COMMANDS
 from tests.hard.fuzz_draws import HERE, Door, Unexpected
 from tests.hard.fuzz_package import DOORS as PACKAGE
 from tests.hard.fuzz_page import DOORS as PAGE
+from tests.support.commands import read_options
 
 SLOWEST = 5.0  # seconds of the processor, for one input
 SLOW = f"more than {SLOWEST:.0f} s"
@@ -115,7 +116,7 @@ def send(name: str, inputs: int, draw: int, tally: Tally) -> None:
         max_examples=inputs, database=None, deadline=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(st.tuples(*DOORS[name].arguments))
+    @hypothesis.given(st.tuples(*DOORS[name].arguments))
     def send_all(arguments):
         try_door(name, arguments, tally)
 
@@ -174,13 +175,9 @@ def run(inputs: int, draw: int, names: list[str]) -> Tally:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Odd input to every door there is.")
-    parser.add_argument("--inputs", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", choices=list(DOORS), nargs="+", default=list(DOORS))
-    arguments = parser.parse_args()
+    given = read_options(__doc__, inputs=10_000, seed=0, only="")
     torch.set_num_threads(1)
     keep_freed_memory(one_heap=True)  # as the app does: of a thread's own, what was freed at its end stays
     with quiet():
-        found = run(arguments.inputs, arguments.seed, arguments.only)
+        found = run(given.inputs, given.seed, [given.only] if given.only else list(DOORS))
     sys.exit(1 if found.failures else 0)

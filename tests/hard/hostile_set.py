@@ -9,7 +9,6 @@ refused in a sentence. Whatever else happens is a failure, and so is a connectio
 seed.
 """
 
-import argparse
 import base64
 import contextlib
 import functools
@@ -37,7 +36,7 @@ from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.hub.external_models import open_model
 from hf_attn.viz import attention_view  # noqa: F401 - before the limit
-from tests.support.commands import limit_memory, type_in
+from tests.support.commands import limit_memory, read_options, type_in
 from tests.support.native_models import NATIVE, build_native
 
 GIGABYTES, SECONDS = 3, 20
@@ -305,9 +304,8 @@ def point_outside(folder: Path, rng: random.Random) -> str:
 def lay_beside(folder: Path, rng: random.Random) -> str:
     """A file that another library would open."""
     name = rng.choice(sorted(BESIDE))
-    (folder / name).write_text(
-        json.dumps(BESIDE[name]) if not isinstance(BESIDE[name], str) else BESIDE[name]
-    )
+    content = BESIDE[name]
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
     if name.endswith(".bin"):
         (folder / "model.safetensors").unlink(missing_ok=True)
     return f"beside: {name}"
@@ -551,7 +549,7 @@ def run(folders: int, seed: int, **bases: Iterable[str]) -> Counter:
             outcome = worker.open(folder)
             kind = outcome.partition(" ")[0]
             if kind not in ("opened", "refused"):
-                tell(f"{number} {what} → {outcome[:300]} ({time.monotonic() - started:.0f} s)")
+                print(f"{number} {what} → {outcome[:300]} ({time.monotonic() - started:.0f} s)", flush=True)
                 kind = "failed"
             if outcome.startswith(("timed", "killed")):
                 worker = None
@@ -564,35 +562,26 @@ def run(folders: int, seed: int, **bases: Iterable[str]) -> Counter:
 
 def main() -> int:
     """Make and open the folders; print what failed, and the figures last."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--folders", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int)
-    given = parser.parse_args()
+    given = read_options(__doc__, folders=600, seed=0, only=-1)
+    sys.stdout.reconfigure(errors="replace")  # an attack's name may be no text
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    if given.only is not None:
+    if given.only >= 0:
         root = Path(tempfile.mkdtemp(prefix="hostile-"))
         folder, what = make_folder(given.only, given.seed, make_bases(root / "bases"), root / "made")
         limit_memory(GIGABYTES)
         block_network()
-        tell(what, str(folder), judge(folder, shows=True))
+        print(what, folder, judge(folder, shows=True), sep="\n")
         return 0
     started = time.monotonic()
     counts = run(given.folders, given.seed)
     if counts["failed"]:
-        tell(f"One again: python -m tests.hard.hostile_set --seed {given.seed} --only NUMBER")
-    tell(
+        print(f"One again: python -m tests.hard.hostile_set --seed {given.seed} --only NUMBER")
+    print(
         f"{given.folders} folders (seed {given.seed}): {counts['opened']} opened, {counts['refused']} "
         f"refused in a sentence, {counts['failed']} failed, {time.monotonic() - started:.0f} s"
     )
     return int(counts["failed"] > 0)
-
-
-def tell(*lines: str) -> None:
-    text = "".join(f"{line}\n" for line in lines)
-    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ looked for, or have a clock that jumps; they must come to that end by themselves
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.commands import leave
+from tests.support.commands import leave, read_options
 
 TRAIN = "train copy --set max_length=4 --set hidden_size=16 --set report_every=4 --device cpu --save-every 0"
 ROWS = [[f"row {number}", "of the cache"] for number in range(20_000)]
@@ -43,7 +44,6 @@ class Place:
     root: Path
     endpoint: str = ""
     token: str = ""
-    model: str = "transformer"  # that is trained
     steps: int = 60  # of a run
     ends: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -128,8 +128,7 @@ class Train(Kind):
             leave("train", "--resume", out)  # which says so
             return
         else:
-            chosen = ("--model", self.place.model, "--steps", self.place.steps)
-            code = leave(*TRAIN.split(), *chosen, "--output-dir", out)
+            code = leave(*TRAIN.split(), "--steps", self.place.steps, "--output-dir", out)
         if code:
             sys.exit(code)
 
@@ -180,7 +179,7 @@ class Push(Kind):
         return f"{OWNER}/{folder.name}"
 
     def prepare(self, folder: Path) -> None:
-        put(self.place, self.repo(folder), self.place.old)
+        self.place.store.put(self.repo(folder), read_tree(self.place.old))
 
     def work(self, folder: Path) -> None:
         from hf_attn.hub.push import push_checkpoint
@@ -205,14 +204,7 @@ class Pull(Kind):
         assert pulled.verified, pulled.differences
 
 
-KINDS = (Train, Save, Cache, Push, Pull)
-
-
-def put(place: Place, name: str, folder: Path) -> None:
-    """Make a repo with a folder's files, without asking the Hub."""
-    repo = place.store.create("model", name, OWNER, private=True)
-    changes = {path.name: place.store.keep(path.read_bytes()) for path in folder.iterdir()}
-    repo.add_commit("refs/heads/main", repo.resolve("main"), "what was there", OWNER, changes)
+KINDS = {kind.__name__.lower(): kind for kind in (Train, Save, Cache, Push, Pull)}
 
 
 # ---------------------------------------------------------------- children
@@ -300,7 +292,6 @@ def try_unbroken(kind: Kind, folder: Path) -> None:
 
 def kill_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
     """Kill a try and do it again; False where it had ended before the kill."""
-    finish(fork(lambda: kind.prepare(folder), folder), folder)
     before = kind.read_end(folder)
     if rng.random() < 0.5:
         moment = rng.uniform(0, kind.place.seconds[kind.name])
@@ -338,7 +329,6 @@ def stop_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
     """Stop a try for some seconds, in which others look for leftovers, and let it go on."""
     from hf_attn.utils.atomic_write import clear_leftovers
 
-    finish(fork(lambda: kind.prepare(folder), folder), folder)
     child = fork(lambda: kind.work(folder), folder)
     time.sleep(rng.uniform(0.2, 0.8) * kind.place.seconds[kind.name])
     os.killpg(child, signal.SIGSTOP)
@@ -359,7 +349,6 @@ def jump_once(kind: Kind, folder: Path, rng: random.Random) -> bool:
         time.time = lambda: right() + rng.uniform(-3e5, 3e5)
         kind.work(folder)
 
-    finish(fork(lambda: kind.prepare(folder), folder), folder)
     finish(fork(work, folder), folder)
     check_end(kind, folder)
     return True
@@ -429,7 +418,7 @@ def prepare(place: Place, kinds: Sequence[Kind]) -> None:
 
     try_unbroken(Train(place), place.new.parent)
     finish(fork(save_old, place.old.parent), place.old.parent)
-    put(place, f"{OWNER}/new", place.new)
+    place.store.put(f"{OWNER}/new", read_tree(place.new))
     for kind in kinds:
         if kind.name not in place.ends:
             try_unbroken(kind, place.root / f"unbroken-{kind.name}")
@@ -450,6 +439,7 @@ class Tally:
         for turn in range(ATTEMPTS):
             folder = self.place.root / f"{what}-{kind.name}-{number}-{turn}"
             try:
+                finish(fork(functools.partial(kind.prepare, folder), folder), folder)
                 is_done = attempt(kind, folder, rng)
                 self.held[what, kind.name] += is_done
             except AssertionError as error:
@@ -469,11 +459,11 @@ def attack(root: Path, options: argparse.Namespace) -> tuple[bool, str]:
     """All tries in a folder: whether every promise was kept, and the figures."""
     warm_up()
     with served(root / "served") as (address, token):
-        place = Place(root, address, token, options.model, options.steps)
-        kinds = [one(place) for one in KINDS if one.__name__.lower() in options.kinds.split(",")]
+        place = Place(root, address, token, options.steps)
+        kinds = [KINDS[name](place) for name in options.kinds.split(",")]
         prepare(place, kinds)
         tally = Tally(place, options.seed)
-        for number in range(options.first, options.first + options.kills):
+        for number in range(options.kills):
             tally.take("kill", kinds[number % len(kinds)], number, kill_once)
         for number, kind in enumerate([] if options.only_kills else kinds):
             tally.take("stop", kind, number, stop_once)
@@ -492,26 +482,9 @@ def attack(root: Path, options: argparse.Namespace) -> tuple[bool, str]:
     return is_kept, figures
 
 
-def read_options(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """What is to be done."""
-    parser = argparse.ArgumentParser(description="Kill what trains, saves, caches, pushes and pulls.")
-    names = [kind.__name__.lower() for kind in KINDS]
-    for option, default, said in (
-        ("--kills", 50, "how many"),
-        ("--seed", 0, "of the moments"),
-        ("--first", 0, "number of the first kill"),
-        ("--kinds", ",".join(names), "which of them"),
-        ("--model", "transformer", "that is trained"),
-        ("--steps", 60, "of a training run"),
-    ):
-        parser.add_argument(option, type=type(default), default=default, help=f"{said} (default: {default})")
-    parser.add_argument("--only-kills", action="store_true", help="stop nothing, and let no clock jump")
-    return parser.parse_args(words)
-
-
 def main() -> int:
     """Kill; 1 where a promise was broken."""
-    options = read_options()
+    options = read_options(__doc__, kills=50, seed=0, kinds=",".join(KINDS), steps=60, only_kills=False)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kills-") as folder:
         root = Path(folder)

@@ -9,9 +9,7 @@ five seconds after all have left in the middle of a run, the places are free; me
 was after the first visitor had gone, and no thread or open file is left. Exits with 1 where one is broken.
 """
 
-import argparse
 import contextlib
-import functools
 import io
 import itertools
 import json
@@ -26,15 +24,16 @@ import time
 import urllib.request
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 from demos.core import limits
 from tests.support.browser import FLAGS, choose_tab, find_chromium, serve_process, set_training
+from tests.support.commands import read_options
 from tests.support.raw_requests import Caller
 
 SOON = 1.0  # seconds, of a light request
@@ -73,6 +72,12 @@ class Seen:
             self.turns += [] if turn is None else [turn]
             self.trained += turn is not None
             self.placed += placed
+
+    def say(self, figures: str) -> None:
+        """Print what was broken and, last, the figures."""
+        for line in self.details:
+            print("-", line)
+        print(f"{figures}; load average {os.getloadavg()[1]:.1f}; broken: {dict(self.broken) or 'nothing'}")
 
     @property
     def overtaken(self) -> int:
@@ -119,7 +124,7 @@ def count_files(folder: Path) -> int:
     return found
 
 
-@functools.cache
+@cache
 def caller_of(address: str) -> Caller:
     return Caller(address.rstrip("/"))
 
@@ -271,24 +276,26 @@ def come_late(address: str, seen: Seen) -> float:
     return given - asked
 
 
+def do_at_once(calls: Iterable[Callable[[], None]]) -> None:
+    """Call all in threads of their own, and wait for the last."""
+    crowd = [threading.Thread(target=call) for call in calls]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join()
+
+
 def measure(visitors: int, browsers: int, minutes: float, seed: int) -> int:
     seen = Seen()
-    with ExitStack() as stack:
-        process, address = stack.enter_context(serve_process(options=PUBLIC))
+    with serve_process(options=PUBLIC) as (process, address):
         before = come_first(process, address)
         until = time.monotonic() + 60 * minutes
-        crowd = [
-            threading.Thread(target=browse, args=(address, 10_000 + number, until, seen))
-            for number in range(browsers)
-        ]
+        crowd = [partial(browse, address, 10_000 + number, until, seen) for number in range(browsers)]
         for number in range(visitors - browsers):
             visitor = Visitor(address, 100 * seed + number, seen)
             share, pause = (1.0, (0.0, 0.1)) if number < 2 else (0.03, (2.0, 8.0))
-            crowd.append(threading.Thread(target=visitor.visit, args=(until, share, pause)))
-        for one in crowd:
-            one.start()
-        for one in crowd:
-            one.join()
+            crowd.append(partial(visitor.visit, until, share, pause))
+        do_at_once(crowd)
         waited = come_late(address, seen)
         time.sleep(30)
         held = before.compare(Footprint.of(process), seen)
@@ -297,23 +304,14 @@ def measure(visitors: int, browsers: int, minutes: float, seed: int) -> int:
         seen.breaks("light requests within a second", f"p95 {p95:.2f} s of {len(seen.light)}")
     if seen.overtaken:
         seen.breaks("who asks first trains first", f"{seen.overtaken} of {len(seen.turns)} were overtaken")
-    for line in seen.details:
-        print("-", line)
-    print(
+    seen.say(
         f"visitors {visitors} ({browsers} browsers), minutes {minutes}, light requests {len(seen.light)}, "
         f"p50 {statistics.median(seen.light):.2f} s, p95 {p95:.2f} s, runs {seen.trained}, "
         f"overtaken {seen.overtaken}, told their place {seen.placed}, "
-        f"a place after all had left {waited:.1f} s; {held}; "
-        f"load average {os.getloadavg()[1]:.1f}; broken: {dict(seen.broken) or 'nothing'}"
+        f"a place after all had left {waited:.1f} s; {held}"
     )
     return 1 if seen.broken else 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="A class at one server.")
-    parser.add_argument("--visitors", type=int, default=30)
-    parser.add_argument("--browsers", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    sys.exit(measure(given.visitors, given.browsers, given.minutes, given.seed))
+    sys.exit(measure(**vars(read_options(__doc__, visitors=30, browsers=3, minutes=5.0, seed=0))))

@@ -8,16 +8,15 @@ the end of the first quarter to the end, each time half a minute after all have 
 `tests.hard.load` promises to each visitor is broken. Exits with 1 where something is.
 """
 
-import argparse
-import os
 import subprocess
 import sys
-import threading
 import time
+from functools import partial
 from itertools import count
 
-from tests.hard.load import PUBLIC, Footprint, Seen, Visitor, browse
+from tests.hard.load import PUBLIC, Footprint, Seen, Visitor, browse, do_at_once
 from tests.support.browser import serve_process
+from tests.support.commands import read_options
 
 GROWN = 1.08  # of memory
 VISIT = 30.0  # seconds
@@ -42,11 +41,7 @@ def use(process: subprocess.Popen, address: str, minutes: float, marks: count, s
     """Let visitors come and go for so long; what the server holds when all have left."""
     until = time.monotonic() + 60 * minutes - EMPTY
     kinds = [come_and_go] * AT_ONCE + [open_and_close]
-    crowd = [threading.Thread(target=kind, args=(address, marks, until, seen)) for kind in kinds]
-    for one in crowd:
-        one.start()
-    for one in crowd:
-        one.join()
+    do_at_once(partial(kind, address, marks, until, seen) for kind in kinds)
     time.sleep(EMPTY)
     return Footprint.of(process)
 
@@ -58,19 +53,13 @@ def soak(minutes: float, seed: int) -> int:
         quarter = use(process, address, minutes / 4, marks, seen)
         come = next(marks)
         held = quarter.compare(use(process, address, 3 * minutes / 4, marks, seen), seen, GROWN)
-    for line in seen.details:
-        print("-", line)
-    print(
+    seen.say(
         f"minutes {minutes}, visitors {next(marks) - first} ({come - first} in the first quarter), "
         f"light requests {len(seen.light)}, runs {seen.trained}; from the first quarter to the end "
-        f"{held}; load average {os.getloadavg()[1]:.1f}; broken: {dict(seen.broken) or 'nothing'}"
+        f"{held}"
     )
     return 1 if seen.broken else 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Mixed use for long.")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    sys.exit(soak(given.minutes, given.seed))
+    sys.exit(soak(**vars(read_options(__doc__, minutes=20.0, seed=0))))

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from argparse import Namespace
 
 import pytest
 
@@ -10,9 +11,7 @@ from tests.hard import kills
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no process forks there")
 def test_what_is_killed_is_old_or_new_and_comes_to_the_same_end(tmp_path, capsys):
-    options = kills.read_options(
-        ["--kills", "3", "--kinds", "train,cache,pull", "--steps", "12", "--only-kills"]
-    )
+    options = Namespace(kills=3, seed=0, kinds="train,cache,pull", steps=12, only_kills=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # pytest has threads, which no child uses
         is_kept, figures = kills.attack(tmp_path, options)

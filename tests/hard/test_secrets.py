@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hub_server import serve_hub
-
 pytest.importorskip("gradio")
 
 ROOT = Path(__file__).parents[2]
@@ -101,12 +99,6 @@ except (ValueError, OSError):
     pass
 assert attempts, "the hook does not see a connection"
 """
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path / "server") as hub:
-        yield hub
 
 
 def watch_commands(seen: set[bytes], ended: threading.Event) -> None:

@@ -4,13 +4,6 @@ import pytest
 from huggingface_hub import HfApi
 
 from tests.hub.hub_smoke import run_smoke
-from tests.support.hub_server import serve_hub
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path) as hub:
-        yield hub
 
 
 def look(api, name):
@@ -25,16 +18,3 @@ def test_the_trip_leaves_nothing_behind(hub):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     said = list(run_smoke(api, look))
     assert [line.split()[0] for line in said] == ["pushed", "pulled", "pushed", "opened:", "deleted"]
-
-
-@pytest.mark.nightly
-def test_what_fails_on_the_way_is_told_and_leaves_nothing_behind(hub):
-    api, met = HfApi(endpoint=hub.endpoint, token=hub.token), []
-
-    def fail(_, name):
-        met.append(name)
-        raise AssertionError("the Space came to BUILD_ERROR")
-
-    with pytest.raises(AssertionError, match="BUILD_ERROR"):
-        list(run_smoke(api, fail))
-    assert not any(api.repo_exists(met[0], repo_type=kind) for kind in ("model", "space"))

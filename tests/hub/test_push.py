@@ -24,18 +24,6 @@ MOMENTS = (("upload", "body"), ("commit", "reply"))  # at which a push is killed
 LARGE = 10_000  # bytes from which the killed pushes go by Git LFS: the weights and the training record
 
 
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path) as hub:
-        yield hub
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
 def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -144,15 +132,6 @@ def test_a_wrong_name_or_branch_and_no_token_are_refused_before_any_request(hub,
     assert hub.requests == []
 
 
-def test_a_folder_that_is_no_checkpoint_is_refused_before_any_request(hub, folder, tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        push(hub, tmp_path / "nowhere")
-    (folder / "model.safetensors").write_bytes(b"half")
-    with pytest.raises(ValueError, match="safetensors"):
-        push(hub, folder)
-    assert hub.requests == []
-
-
 # What the Hub refuses
 
 
@@ -256,13 +235,6 @@ def test_a_cut_pull_request_is_not_opened_twice(hub, folder):
     with pytest.raises(HubError, match="was cut"):
         push(hub, folder, create_pr=True)
     assert [name for name in hub.repo(REPO).refs if "pr" in name] == ["refs/pr/1"]
-
-
-def test_whoever_stops_before_the_commit_changes_nothing(hub, folder):
-    reports = push_checkpoint(folder, REPO, token=hub.token, endpoint=hub.endpoint)
-    assert next(report for report in reports if report.stage == "uploading").total > 10_000
-    reports.close()
-    assert hub.repo(REPO).files() == {}
 
 
 # The token

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import sys
-import tomllib
 from dataclasses import replace
 
 import pytest
@@ -79,13 +78,6 @@ def test_the_requirements_cover_every_import_of_the_app():
     assert packages - SDK - OPTIONAL <= set(requirements()), "SDK, optional, or a line in requirements.txt"
 
 
-def test_the_requirements_ask_for_what_the_package_asks_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lines = [*project["dependencies"], *project["optional-dependencies"]["text"]]
-    asked = {Requirement(line).name: Requirement(line).specifier for line in lines}
-    assert {name: item.specifier for name, item in requirements().items()} == asked
-
-
 # ---------------------------------------------------------------- the folder
 
 
@@ -107,16 +99,6 @@ def test_the_folder_holds_what_runs_and_nothing_else(folder):
         path.name for path in list_checkpoints(ROOT / "model_cards")
     }
     assert folder.size <= 30e6
-
-
-def test_binary_files_go_by_large_file_storage(folder):
-    patterns = [
-        line.split()[0].removeprefix("*")
-        for line in (folder.path / ".gitattributes").read_text().splitlines()
-    ]
-    for name in folder.files:
-        is_binary = b"\0" in (folder.path / name).read_bytes()[:8000]
-        assert is_binary == name.endswith(tuple(patterns)), name
 
 
 def test_an_older_folder_is_replaced_and_any_other_is_left_alone(folder, tmp_path):

@@ -145,24 +145,6 @@ def test_all_arms_have_the_same_size(name):
     assert max(counts) / min(counts) < 1.02
 
 
-@pytest.mark.nightly
-def test_the_documents_recipe_learns(parser):
-    learner = build_document_learner(parser, DOCUMENT["parser"])
-    losses = [learner.step() for _ in range(25)]
-    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
-
-
-def test_what_is_written_later_does_not_change_earlier_scores(parser, small_peer):
-    batch = parser.held_out(4)
-    memory = small_peer.encode(batch.input_ids, None)
-    written = batch.labels.clone()
-    before = small_peer.decode(written, memory, None)
-    written[:, 3:] = (written[:, 3:] + 1) % len(parser.vocabulary)
-    after = small_peer.decode(written, memory, None)
-    torch.testing.assert_close(after[:, :3], before[:, :3])
-    assert not torch.allclose(after[:, 3:], before[:, 3:])
-
-
 def test_greedy_writing_is_the_likeliest_symbol_after_each_prefix(parser, small_peer):
     batch = parser.held_out(8)
     written = small_peer.write_greedily(batch, parser.max_target_tokens)

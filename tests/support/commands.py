@@ -1,5 +1,6 @@
 """Ways to use the command line in a test: a real process, or without one where seconds count."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -62,6 +63,15 @@ def type_in(*arguments):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
         code = leave(*arguments)
     return code, said.getvalue()
+
+
+def read_options(about, **defaults):
+    """What a script of ours is given on its command line: options with these defaults, of their kinds."""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    for name, default in defaults.items():
+        kind = {"action": "store_true"} if default is False else {"type": type(default), "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", **kind)
+    return parser.parse_args()
 
 
 def limit_memory(gigabytes):

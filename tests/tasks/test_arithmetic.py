@@ -5,7 +5,6 @@ import random
 import pytest
 import torch
 
-from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT
 from hf_attn.tasks.synthetic.arithmetic import MOST_DIGITS
@@ -112,13 +111,9 @@ def test_each_digit_needs_its_column_of_every_number_and_the_one_before(operatio
 
 @pytest.mark.parametrize(("options", "text", "sentence"), [
     ({}, "12", r"'12' has not 2 numbers: write 2 whole numbers with \+ between, for example '391\+153'"),
-    ({}, "+12", "has not 2 numbers"),
     ({}, "1+2+3", "has not 2 numbers"),
-    ({"terms": 3}, "1+2", "has not 3 numbers"),
     ({}, "-1+2", r"'-' \(character 1\) is not allowed: write digits and \+"),
-    ({}, "1,000+2", r"',' \(character 2\) is not allowed"),
     ({}, "١+٢", "is not allowed"),
-    ({}, "", "is empty"),
     ({}, "1 2+3", r"'1 2' has a space between its digits: write 2 whole numbers"),
     ({}, "9" * (MOST_DIGITS + 1) + "+1", "A number has 2,001 digits; 2,000 at most are read"),
     ({}, "9" * 20_000 + "+1", "characters; 10005 at most are read"),
@@ -129,14 +124,3 @@ def test_a_source_that_is_none_is_refused_with_what_is_allowed(options, text, se
     with pytest.raises(ValueError, match=sentence) as refused:
         build_task("arithmetic", **options).encode(text)
     assert len(str(refused.value)) < 300
-
-
-def test_its_model_knows_which_tokens_are_digits_and_writes_answers_longer_than_trained():
-    task = build_task("arithmetic", digits=2)
-    model = build_model(task, task.recipe)
-    assert [task.tokens[token] for token in model.config.run_token_ids] == list("0123456789")
-    long = torch.tensor([task.encode("9" * 60 + "+1")])
-    assert model.generation_config.max_new_tokens == MOST_DIGITS + 2
-    places = model.get_encoder()(long).source_places[0]
-    assert places[0].tolist() == [60, 1, 1]
-    assert places[61].tolist() == [1, 1, 2]

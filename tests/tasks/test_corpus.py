@@ -1,6 +1,5 @@
 """Examples that are read: split so that nothing leaks, the same everywhere; a checkpoint needs no data."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +17,7 @@ from hf_attn.tasks.splits import (
     split_within_targets,
     stable_hash,
 )
-from hf_attn.tasks.text.corpus import CorpusTask, Row, Sequences
+from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.disk_cache import cached_rows
 
@@ -66,32 +65,6 @@ def test_training_never_sees_a_held_out_or_validating_text():
     assert len(kept_out | seen) == 200, "and all of them are met"
 
 
-def test_texts_that_read_alike_are_in_one_split_only():
-    @dataclass(frozen=True)
-    class Alike(Numbers):
-        is_lowercase = True
-
-        def read_rows(self):
-            for number in range(self.count):
-                yield Row(f"number {number}", "", f"small {number}")
-                yield Row(f"NUMBER {number}", "", f"large {number}")
-
-    task = Alike()
-    kept_out = sources(task, task.held_out(1000)) + sources(task, task.validation(1000))
-    seen = set(sources(task, task.sample(torch.Generator().manual_seed(0), 5000)))
-    assert task.encoded.repeated > 0
-    assert not set(kept_out) & seen
-    assert len(set(kept_out)) == len(kept_out)
-
-
-def test_the_held_out_rows_are_as_many_as_there_are_and_their_order_follows_the_seed():
-    task = Numbers()
-    everything = task.held_out(10_000)
-    assert len(everything) == task.splits.count(HELD_OUT)
-    assert torch.equal(task.held_out(5).input_ids, everything[:5].input_ids)
-    assert not torch.equal(task.held_out(5, seed=1).input_ids, everything[:5].input_ids)
-
-
 def test_the_tokenizer_learns_from_training_rows_only():
     @dataclass(frozen=True)
     class Marked(Numbers):
@@ -106,19 +79,6 @@ def test_the_tokenizer_learns_from_training_rows_only():
     assert any("Nummer" in token for token in Marked().vocabulary)
 
 
-def test_sources_and_targets_come_back_as_text():
-    task = Numbers()
-    batch = task.batch_of(["number 12", "number 3"], ["Nummer 12", "Nummer 3"])
-    assert sources(task, batch) == ["number 12", "number 3"]
-    assert [task.decode([i for i in row if i >= 0]) for row in batch.labels.tolist()] == [
-        "Nummer 12",
-        "Nummer 3",
-    ]
-    assert task.verify("number 3", "Nummer 3", "Nummer 3").correct
-    assert not task.verify("number 3", "Nummer 4", "Nummer 3").correct
-    assert task.verify("number 3", "Nummer 3").correct is None, "nobody knows"
-
-
 def test_a_checkpoint_s_task_needs_no_data_until_examples_are_asked_for():
     task = Numbers()
     restored = Numbers(is_there=False).restore(task.tokenizer, ())
@@ -131,17 +91,6 @@ def test_a_checkpoint_s_task_needs_no_data_until_examples_are_asked_for():
         task.encode("number " * 100)
     with pytest.raises(ValueError, match="too few"):
         Numbers(2).validation(1)
-
-
-def test_what_a_checkpoint_knows_makes_another_task_but_is_no_option():
-    task = Numbers()
-    restored = task.restore(task.tokenizer, ())
-    assert restored != task
-    assert restored == task.restore(task.tokenizer, ())
-    assert len({restored, task, task.restore(task.tokenizer, ())}) == 2
-    assert restored.options == task.options == {"count": 200, "is_there": True}
-    json.dumps(restored.options)
-    assert "known" not in repr(restored)
 
 
 def test_a_restored_tokenizer_forgets_how_it_padded():
@@ -177,18 +126,6 @@ def test_a_large_group_trains_where_smaller_ones_can_be_held_out():
         groups = [f"large {i}"] * 20 + [f"small {i} {row // 5}" for row in range(100)]
         splits = dict(zip(groups, split_within_targets([("x", group) for group in groups]), strict=True))
         assert splits[f"large {i}"] == TRAINING
-
-
-def test_sequences_end_to_end_are_found_again():
-    rows = [[5, 6, 7], [], [8], [9, 9]]
-    found = Sequences.of(rows).rows(torch.tensor([3, 0, 1, 2]))
-    assert [ids[:n] for ids, n in zip(found.ids.tolist(), found.lengths.tolist(), strict=True)] == [
-        [9, 9],
-        [5, 6, 7],
-        [],
-        [8],
-    ]
-    assert found.ids.tolist()[2] == [0, 0, 0]
 
 
 def test_what_was_read_is_kept_and_a_damaged_cache_is_built_anew(tmp_path, monkeypatch):

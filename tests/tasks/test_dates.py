@@ -9,7 +9,6 @@ import torch
 from babel.dates import format_date
 
 from hf_attn.tasks import build_task
-from hf_attn.tasks.splits import HELD_OUT, SPLITS
 from hf_attn.tasks.text.dates import FIRST_YEAR, LOCALES, build_tables, clean, load_formats, read_date
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
@@ -74,16 +73,6 @@ def test_an_unseen_locale_s_held_out_days_are_those_of_the_seen_ones():
     held = {unseen.decode(row) for row in unseen.held_out(1000).labels.tolist()}
     assert held
     assert not held & {seen.decode(row) for row in draw(seen, 20_000).labels.tolist()}
-
-
-def test_a_date_in_another_format_is_in_the_same_split():
-    task = build_task("dates")
-    _, targets, keys = task.draw(torch.Generator().manual_seed(0), 20_000)
-    days = {}
-    for target, where in zip(targets.ids.tolist(), task.split_of(keys).tolist(), strict=True):
-        days.setdefault(task.decode(target), set()).add(where)
-    assert all(len(splits) == 1 for splits in days.values())
-    assert any(splits == {SPLITS.index(HELD_OUT)} for splits in days.values())
 
 
 @pytest.mark.parametrize(("source", "answer"), [

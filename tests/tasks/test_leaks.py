@@ -138,11 +138,3 @@ def test_the_split_of_a_text_is_that_of_its_row_however_it_is_written():
     assert task.find_split("a phrase that nobody says") is None
     with pytest.raises(ValueError, match="has no data"):
         build_task("csv").find_split("no table is here")
-
-
-def test_a_date_is_of_a_split_only_in_a_format_that_is_drawn():
-    pytest.importorskip("babel")
-    seen, unseen = build_task("dates"), build_task("dates", locales="unseen")
-    source = sources_in(unseen, unseen.held_out(1))[0]
-    assert unseen.find_split(source) == HELD_OUT
-    assert seen.find_split(source) is None

@@ -60,19 +60,6 @@ def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_pa
     assert rows_of(output)[0]["correct"]
 
 
-def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
-    task = load_task_file("my_task.py")(shift=4)
-    batch = task.sample(torch.Generator().manual_seed(0), 400)
-    trained = set()
-    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
-        source, target = task.read_source(source_ids), task.decode(label_ids)
-        assert task.verify(source, target).correct
-        trained.add(source)
-    assert not trained & {task.read_source(row) for row in task.held_out(200).input_ids.tolist()}
-    with pytest.raises(ValueError, match="'x' is not known"):
-        task.encode("cax")
-
-
 def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_do(here, capsys):
     train = ["train", "my_task.py", *FEW_STEPS, "--set", "shift=4", "--output-dir", "out"]
     assert in_process(capsys, *train)[0] == 0
@@ -120,18 +107,14 @@ def test_a_file_may_have_annotations_that_are_text_two_names_for_its_class_and_a
 
 @pytest.mark.parametrize(("text", "said"), [
     ("", "exactly one subclass of hf_attn.Task; it defines none"),
-    ("from hf_attn.tasks.synthetic.copying import Copying\n", "it defines none"),
     (EXAMPLE + EXAMPLE.replace("class Shifting", "class Other"), "it defines Other, Shifting"),
     ("def f(:\n", "SyntaxError: invalid syntax"),
     ("1 / 0\n", "ZeroDivisionError: division by zero"),
-    ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
     ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
-    (EXAMPLE.replace("def answer", "def reply"), "Shifting"),
     (EXAMPLE.replace("def answer", "def reply").replace("def draw", "def take"), "lacks answer, draw"),
     (EXAMPLE.replace('    name = "shift"\n', ""), "lacks name"),
     (EXAMPLE.replace('name = "shift"', 'name = "copy"'), "name='copy' is taken"),
     (EXAMPLE.replace("@dataclass(frozen=True)\n", ""), "write @dataclass(frozen=True)"),
-    (EXAMPLE.replace("@dataclass(frozen=True)", "@dataclass"), "write @dataclass(frozen=True)"),
 ])  # fmt: skip
 def test_a_file_that_makes_no_task_is_refused_in_words(tmp_path, text, said):
     assert said in refused(tmp_path / "my_task.py", text)
@@ -139,7 +122,6 @@ def test_a_file_that_makes_no_task_is_refused_in_words(tmp_path, text, said):
 
 @pytest.mark.parametrize(("method", "line", "said"), [
     ("answer", "return {}[source]", "answer failed: KeyError: 'cab' (line 52: return {}[source])"),
-    ("answer", "return int(source)", "ValueError: invalid literal for int() with base 10: 'cab' (line 52: "),
     ("answer", "raise SystemExit(3)", "answer failed: SystemExit: 3 (line 52: raise SystemExit(3))"),
     ("answer", "while True: pass",
      "failed: it takes more than 1 seconds; seconds_allowed of its class allows more (line 52: while"),
@@ -277,23 +259,6 @@ def test_a_task_whose_answer_is_not_what_it_draws_is_told_before_it_is_learned(h
         code, output, errors = in_process(capsys, "train", "my_task.py", *small, "--json")
         assert (code, "draw's target" not in errors) == (0, True), errors
         assert rows_of(output)[-1]["model"] == model
-
-
-@pytest.mark.parametrize("kind", ["staticmethod", "classmethod"])
-def test_methods_of_any_kind_and_numbers_of_numpy_and_torch_are_taken(here, kind):
-    first = "" if kind == "staticmethod" else "cls, "
-    old = re.search(r"    def size_of\(self, source.*\n", EXAMPLE)[0]
-    counts = f"    @{kind}\n    def size_of({first}source: str) -> int:\n        import numpy, torch\n"
-    ends = "        return numpy.int64(len(source)) if source != 'e' else 1 / 0\n"
-    text = EXAMPLE.replace(old, f"{counts}{ends}")
-    old = re.search(r"def alignment\(.*\n", text)[0]
-    text = text.replace(old, f"{old}        import torch\n        return torch.eye(4, dtype=int)\n")
-    (here / "my_task.py").write_text(text, encoding="utf-8")
-    task = load_task_file("my_task.py")()
-    assert (task.size_of("cab"), type(task.size_of("cab"))) == (3, int)
-    assert task.alignment("cab", "bac") == torch.eye(4).tolist()
-    with pytest.raises(OwnCodeError, match=r"size_of failed: ZeroDivisionError.* \(line \d+: "):
-        task.size_of("e")
 
 
 def test_a_file_that_never_ends_is_stopped_and_the_timer_before_goes_on(here, monkeypatch):

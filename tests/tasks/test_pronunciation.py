@@ -8,7 +8,7 @@ import torch
 
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT, VALIDATION
-from hf_attn.tasks.text.pronunciation import LETTERS, MOST_SYMBOLS, PHONEMES, edit_distance
+from hf_attn.tasks.text.pronunciation import LETTERS, MOST_SYMBOLS, PHONEMES
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from tests.support.commands import in_process
 
@@ -73,18 +73,6 @@ def test_a_wrong_pronunciation_is_measured_from_the_nearest_listed_one(task):
     assert task.measure("tough", "T T AH F")["word_error_rate"] == 1
     nearest = task.pronunciations["tomato"][-1]
     assert task.verify("tomato", f"{nearest} Z").expected == tuple(nearest.split())
-
-
-@pytest.mark.parametrize(("written", "expected", "edits"), [
-    ("", "", 0),
-    ("a b c", "a b c", 0),
-    ("a b c", "b c", 1),
-    ("b c", "a b c", 1),
-    ("a b", "b a", 2),
-    ("a", "x y", 2),
-])  # fmt: skip
-def test_edits_are_counted_as_levenshtein_does(written, expected, edits):
-    assert edit_distance(written.split(), expected.split()) == edits
 
 
 def test_what_is_no_english_word_is_refused_and_the_character_named():

@@ -10,7 +10,6 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.batch import END, PAD
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING
-from hf_attn.tasks.synthetic.parsing import read_prefix
 from tests.support.matrix import rows
 
 VARIANTS = [
@@ -116,18 +115,6 @@ def test_the_held_out_examples_differ_from_each_other():
         assert len(set(sources)) == len(sources)
 
 
-def test_the_same_seed_draws_the_same_batch_and_another_seed_another():
-    task = build_task("addition")
-    assert torch.equal(draw(task, 64).input_ids, draw(task, 64).input_ids)
-    assert not torch.equal(draw(task, 64).input_ids, draw(task, 64, seed=1).input_ids)
-
-
-def test_nothing_is_masked_where_nothing_is_padded():
-    assert draw(build_task("addition"), 64).attention_mask is None
-    padded = draw(build_task("copy"), 64)
-    assert torch.equal(padded.attention_mask.bool(), padded.input_ids != 0)
-
-
 def test_nested_expressions_use_every_depth_and_redundant_brackets():
     task = build_task("parser", depth=4)
     sources = [task.read_source(row) for row in draw(task, 2000).input_ids.tolist()]
@@ -150,16 +137,6 @@ def test_nested_expressions_use_every_depth_and_redundant_brackets():
 ])  # fmt: skip
 def test_precedence_order_and_brackets_are_python_s(source, tree):
     assert build_task("parser", depth=4).answer(source) == tree
-
-
-@pytest.mark.parametrize(
-    ("source", "answer"), [("7+95", "102"), ("007+095", "102"), ("0+0", "0"), (" 499 + 499 ", "998")]
-)
-def test_sums_are_read_with_spaces_and_leading_zeros(source, answer):
-    task = build_task("addition")
-    assert task.answer(source) == answer
-    assert task.verify(source, answer).correct
-    assert not task.verify(source, str(int(answer) + 1)).correct
 
 
 def test_a_wrong_symbol_is_marked_where_it_stands():
@@ -197,32 +174,19 @@ def test_structural_accuracy_counts_nodes_in_their_places():
     assert task.measure("x=(1+2)*3", "")["node_accuracy"] == 0
 
 
-def test_half_a_tree_is_read_as_far_as_it_goes():
-    tree = read_prefix(["ASSIGN", "x", "ADD", "1"])
-    assert tree.paths() == {"": "ASSIGN", "0": "x", "1": "ADD", "10": "1"}
-    assert read_prefix([]) is None
-
-
 @pytest.mark.parametrize(("name", "text", "named", "remedy"), [
     ("copy", "7 fish 3", "'fish'", "1 to 19"),
-    ("copy", "7 20", "'20'", "1 to 19"),
     ("copy", " ", "empty", "7 15 2 3 12"),
-    ("copy", "1 " * 21, "21 symbols", "1 to 20"),
     ("copy", "<pad>", "<pad>", "1 to 19"),
     ("addition", "12a+4", "'a' (character 3)", "153+391"),
     ("addition", "1234+5", "1234", "0 to 999"),
-    ("addition", "12", "'12'", "153+391"),
     ("addition", "1+2+3", "'1+2+3'", "153+391"),
-    ("addition", "", "empty", "153+391"),
     ("parser", "x=1&2", "'&' (character 4)", "x=1+2"),
     ("parser", "x = 1 & 2", "'&' (character 7)", "x=1+2"),
-    ("parser", "x=1+", "does not parse", "x=1+2"),
-    ("parser", "1+2", "does not parse", "x=1+2"),
     ("parser", "x=12+3", "'12'", "one character"),
     ("parser", "x=(1+2)*3", "2 operators deep", "1 at most"),
     ("parser", "x=5", "no operator", "x=1+2"),
     ("parser", "x=1**2", "does not parse", "x=1+2"),
-    ("parser", "x=+1+2", "does not parse", "x=1+2"),
     ("parser", "x=((((1+2))))", "brackets", "x=1+2"),
     ("parser", "x" * 1001, "1001 characters; 1000 at most", "are read"),
     ("reverse", "7 fish 3", "'fish' (number 2)", "1 to 19"),
@@ -230,17 +194,13 @@ def test_half_a_tree_is_read_as_far_as_it_goes():
     ("sort", "1 2 3 4 5 6 7 8", "'1' (number 1)", "2 to 19"),
     ("sort", "4 3", "2 numbers", "9 4 17 12 4 19 2 8"),
     ("parity", "0 1 2", "'2' (number 3)", "zeros and ones"),
-    ("parity", "odd", "'odd'", "zeros and ones"),
     ("parity", "1 " * 11, "11 bits", "10 at most"),
     ("modular", "45+29", "'45+29'", "'45 + 29'"),
     ("modular", "45 + 53", "'53' (number 3)", "0 to 52"),
-    ("modular", "45 29", "'45 29'", "'45 + 29'"),
     ("brackets", "(]", "']' (character 2)", "')'"),
-    ("brackets", ")", "')' (character 1)", "open one first"),
     ("brackets", "(a", "'a' (character 2)", "([]{()"),
     ("brackets", "(" * 17, "17 brackets", "16 at most"),
     ("recall", "a 3 b", "'b' is asked for", "a 3 b 7 c 1 b"),
-    ("recall", "a 3 b 7", "asks for no key", "a 3 b 7 c 1 b"),
     ("recall", "a 3 a 7 a", "'a' has more than one value", "different letters"),
     ("recall", "3 a 3", "'3' (number 1)", "a letter"),
     ("recall", "a 3 z 1 a", "'z' (number 3)", "from a to h"),
@@ -255,20 +215,13 @@ def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
 @pytest.mark.parametrize(("name", "options", "named"), [
     ("sums", {}, "'sums'"),
     ("copy", {"depth": 3}, "'depth'"),
-    ("copy", {"max_length": 0}, "max_length=0"),
-    ("copy", {"num_symbols": 1}, "num_symbols=1"),
     ("addition", {"digits": 12}, "digits=12"),
-    ("addition", {"max_addend": 5000}, "max_addend=5000"),
     ("parser", {"depth": 5}, "depth=5"),
     ("reverse", {"min_length": 5, "max_length": 4}, "min_length=5"),
-    ("sort", {"length": 1001}, "length=1001"),
     ("sort", {"length": 5, "shortest": 6}, "shortest=6"),
     ("sort", {"smallest": 5, "largest": 5}, "largest=5"),
-    ("parity", {"length": 1}, "length=1"),
-    ("modular", {"modulus": 1}, "modulus=1"),
     ("modular", {"train_share": 1.0}, "train_share=1.0"),
     ("brackets", {"kinds": 4}, "kinds=4"),
-    ("brackets", {"max_length": 0}, "max_length=0"),
     ("recall", {"max_pairs": 9}, "max_pairs=9"),
     ("dates", {"locales": "mars"}, "locales='mars'.*'seen' or 'unseen'"),
     ("arithmetic", {"operation": "divide"}, "operation='divide' is not known; choose one of add, subtract"),
@@ -294,16 +247,6 @@ def test_a_missing_symbol_costs_accuracy_and_an_empty_answer_gets_nothing():
     addition = build_task("addition")
     assert not addition.verify("0+0", "").correct
     assert addition.measure("1+1", "") == {"token_accuracy": 0, "digit_accuracy": 0}
-
-
-@pytest.mark.parametrize("largest", [1, 9, 10, 50, 99, 100, 499, 999])
-def test_no_addend_is_larger_than_allowed(largest):
-    task = build_task("addition", max_addend=largest)
-    batch = task.sample(torch.Generator().manual_seed(0), 300)
-    addends = [int(a) for row in batch.input_ids.tolist() for a in task.read_source(row).split("+")]
-    assert max(addends) <= largest
-    assert max(addends) > largest / 2
-    assert {len(str(addend)) for addend in addends} == set(range(1, len(str(largest)) + 1))
 
 
 def test_a_task_without_held_out_examples_and_a_recipe_of_no_numbers_are_refused_in_words():

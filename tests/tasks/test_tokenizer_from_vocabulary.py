@@ -5,7 +5,6 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_attn.tasks import build_task
-from hf_attn.tasks.batch import SPECIAL_TOKENS
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 VARIANTS = [
@@ -34,21 +33,6 @@ def test_the_tokenizer_gives_the_task_s_own_ids_and_writes_text_as_people_do_als
         assert tokenizer(text)["input_ids"] == loaded(text)["input_ids"] == task.encode(text)
         assert tokenizer.decode(task.encode(text), skip_special_tokens=True) == text
         assert loaded.decode(target, skip_special_tokens=True) == task.decode(labels)
-
-
-@pytest.mark.parametrize("task", VARIANTS, ids=str)
-def test_special_tokens_stand_apart_from_every_symbol(task):
-    tokenizer = build_tokenizer(task)
-    assert tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS)) == [0, 1, 2, 3]
-    assert not set(SPECIAL_TOKENS) & set(task.symbols)
-    assert len(tokenizer) == len(task.symbols) + len(SPECIAL_TOKENS) == len(set(task.tokens))
-
-
-def test_a_batch_is_padded_with_the_pad_token_and_masked():
-    tokenizer = build_tokenizer(build_task("copy"))
-    batch = tokenizer(["7 15 2", "3"], padding=True, return_tensors="pt")
-    assert batch["input_ids"][1].tolist()[2:] == [0, 0]
-    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
 
 
 def test_a_strange_symbol_becomes_unknown_and_nothing_else_changes():

@@ -1,9 +1,5 @@
 """Tokenizers learned from text: the first merges are known, every text comes back, the library is right."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 from transformers import AutoTokenizer
 
@@ -45,29 +41,6 @@ def test_what_was_never_met_is_unknown():
 def test_capitals_are_read_as_small_letters_where_that_is_asked_for():
     tokenizer = train_tokenizer([PETER], "bpe", 100, lowercase=True)
     assert tokenizer("PETER")["input_ids"] == tokenizer("peter")["input_ids"]
-
-
-def test_the_vocabulary_is_no_larger_than_asked_for():
-    assert len(train_tokenizer(TEXTS * 2, "bpe", 120)) == 120
-    assert len(train_tokenizer(TEXTS * 2, "words", 10)) == 10
-
-
-@pytest.mark.nightly
-def test_another_process_learns_the_same_tokenizer():
-    code = (
-        "from hf_attn.tasks.tokenizers.trained import train_tokenizer\n"
-        f"print(train_tokenizer({TEXTS!r}, 'bpe', 150).backend_tokenizer.to_str())"
-    )
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false", "PYTHONUTF8": "1"}
-    other = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-        encoding="utf-8",
-    )
-    assert other.stdout.strip() == train_tokenizer(TEXTS, "bpe", 150).backend_tokenizer.to_str()
 
 
 def test_saved_and_loaded_by_auto_tokenizer_it_is_the_same(tmp_path):

@@ -10,11 +10,8 @@ import torch
 from hf_attn.cli.sources import NAMES, read_rows, write_page
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.textbooks import DOCUMENTS, Chance, Claim, claims_of, measure_claim
-from hf_attn.textbooks.chapter_1 import training as chapter_1_training
 from hf_attn.textbooks.chapter_8.heads import long_examples, open_bundled, queries_and_keys
 from hf_attn.textbooks.claims import CORRECTED, NOT_REPRODUCIBLE, OURS, REPRODUCED, verdict_of, write
-from hf_attn.textbooks.learn_ai_51 import training as learn_ai_51_training
-from hf_attn.textbooks.notebook import printed_numbers
 from tests.support.commands import in_process, rows_of
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +40,8 @@ def rows():
 @pytest.mark.parametrize(("claimed", "measured", "verdict"), [
     ("14.3667", (14.36674,), REPRODUCED),
     ("14.3667", (14.3668,), CORRECTED),
-    ("98,304", (98_304,), REPRODUCED),
-    ("98,304", (98_305,), CORRECTED),
-    ("2.2317e-09", (2.23173e-9,), REPRODUCED),
-    ("2.2317e-09", (2.2319e-9,), CORRECTED),
     ("<1e-6", (5e-7,), REPRODUCED),
     ("<1e-6", (1e-6,), CORRECTED),
-    ("<409,600", (33_472,), REPRODUCED),
     ("≥0.90", (0.9,), REPRODUCED),
     (">0.90", (0.9,), CORRECTED),
     ("0.70–0.90", (0.8,), REPRODUCED),
@@ -117,44 +109,11 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
     assert len(set(names)) == len(names)
 
 
-def test_what_was_found_on_reading_is_what_is_measured(rows):
-    """A few; `docs/sources.md` holds all of them, and is compared below."""
-    found = {(row.document, row.claim): (row.measured, row.verdict) for row in rows}
-    for document, words, measured, verdict in (
-        (
-            "chapter-1",
-            "attends to most",
-            "the 0.266 The 0.217 sat 0.242 cat 0.211 mat 0.207 sat 0.194",
-            CORRECTED,
-        ),
-        ("attention-51", "Bahdanau's score", "16,448 0 16,384 32,896", OURS),
-        ("notebook", "third one's key", "14.3667", REPRODUCED),
-        ("chapter-8", "sixth epoch", None, NOT_REPRODUCIBLE),
-        ("transformers-1", "rank of Rome", "1 1", REPRODUCED),
-    ):
-        (row,) = [row for key, row in found.items() if key[0] == document and words in key[1]]
-        assert row == (measured, None if verdict == OURS else verdict)
-    (demonstration,) = [row for key, row in found.items() if "attention demonstration" in key[1]]
-    hits, _, draws, _ = demonstration[0].split()
-    assert int(hits) <= 1e-3 * int(draws.replace(",", "")), "its lowest weight hardly ever comes out"
-    (energy,) = [row for key, row in found.items() if "minimises an energy" in key[1]]
-    rising, left = energy[0].split()
-    assert (rising, 0.05 < float(left) < 0.5) == ("0", True), "one update lowers it, and is not its minimum"
-
-
 def test_queries_and_keys_are_those_of_the_map_that_the_model_gives():
     ((source, _), *_), ((query, key), *_) = long_examples("attn-parser"), queries_and_keys()
     weights = (query @ key.transpose(1, 2) / query.shape[-1] ** 0.5).softmax(-1)
     encoder = open_bundled("attn-parser").model.get_encoder()
     torch.testing.assert_close(weights, attention_maps(encoder, source).encoder[-1], atol=1e-5, rtol=1e-4)
-
-
-def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(rows):
-    assert {row.verdict for row in rows if row.document == "notebook"} == {REPRODUCED}
-    printed_alone = printed_numbers.many_heads(0)["query"][3, :4]
-    assert [round(float(number), 4) for number in printed_alone] == [1.0933, -2.7744, -1.0884, -3.5698]
-    read = printed_numbers.read_by_heads()
-    assert not ((read >= 0) & (read < 1)).all(), "torch.rand could not be what the heads read"
 
 
 # What needs training
@@ -179,16 +138,6 @@ def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(row
 def test_what_was_found_by_training_is_what_is_measured(document, words, verdict):
     (claim,) = [claim for claim in claims_of(document) if claim.is_full and words in claim.claim]
     assert measure_claim(document, claim).verdict == verdict
-
-
-@pytest.mark.nightly
-def test_the_documents_own_trainings_follow_from_their_seeds():
-    coins = chapter_1_training.train_on_coins()
-    assert coins.accuracies == pytest.approx([53.4, 50.9, 53.8, 70.0, 84.3], abs=0.5)
-    assert coins.positive == pytest.approx(0.9897, abs=2e-3)
-    assert coins.unseen == pytest.approx(50, abs=4)
-    assert learn_ai_51_training.sorted_by_epoch() == pytest.approx((0.996, 1.0), abs=5e-3)
-    assert learn_ai_51_training.starts() == pytest.approx((0.529, 0.664), abs=0.01)
 
 
 # The command and its page

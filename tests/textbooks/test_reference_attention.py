@@ -8,7 +8,6 @@ from hf_attn.textbooks.reference_attention import (
     EncoderLayer,
     LayerNorm,
     MultiHeadAttention,
-    SelfAttention,
     attend,
 )
 
@@ -27,11 +26,6 @@ def test_one_head_is_pytorchs_function_with_and_without_a_mask():
         assert (output - torch_attend(query, key, value, mask)).abs().max() < 1e-12
         assert (weights.sum(dim=-1) - 1).abs().max() < 1e-12
     assert weights[:, ~may_attend[0]].abs().max() == 0
-
-
-def test_one_head_projects_to_its_own_widths():
-    output, weights = SelfAttention(16, 4, 6)(torch.zeros(2, 5, 16))
-    assert (output.shape, weights.shape) == ((2, 5, 6), (2, 5, 5))
 
 
 @pytest.mark.parametrize("bias", [True, False])

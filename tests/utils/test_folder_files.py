@@ -11,41 +11,27 @@ from pathlib import Path
 import pytest
 import transformers
 from huggingface_hub import snapshot_download
-from safetensors.torch import load_file
 
 from demos.session import run_files
 from demos.tabs.share.card_preview import read_card, render_card
 from hf_attn.checkpoints.remeasure import write_collection
 from hf_attn.checkpoints.run_folder import REPORTS, RUN, STATE, Run, load_run, save_run
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.checkpoints.validate import READ, list_model_files
+from hf_attn.checkpoints.validate import READ
 from hf_attn.hub.dataset import FILES, check_dataset
 from hf_attn.hub.external_models import open_model
 from hf_attn.hub.space import list_sources
 from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import load_state
-from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files
+from hf_attn.utils.folder_files import MODEL_FILES, find_file
 from tests.support.hub_server import push_folder as push
-from tests.support.hub_server import serve_hub
 from tests.support.matrix import rows
 from tests.support.native_models import build_native
 from tests.support.odd_files import MADE, SECRET, link_out, make, make_endless, refusal
 
 pytestmark = pytest.mark.timeout(300)  # what waits for a pipe's writer fails
 OUTSIDE = "leads out of its folder"
-
-
-@pytest.fixture
-def folder(tiny_checkpoint, tmp_path):
-    """A copy that a test may change."""
-    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-
-
-@pytest.fixture
-def hub(tmp_path):
-    with serve_hub(tmp_path / "served") as hub:
-        yield hub
 
 
 # ---------------------------------------------------------------- a checkpoint
@@ -271,11 +257,3 @@ def test_a_run_goes_on_with_its_own_files_only(tmp_path, kind, name):
         refusal(lambda: load_state(accelerator, None, directory / STATE), words)
     else:
         refusal(lambda: load_run(directory), name, words)
-
-
-def test_folders_and_what_is_not_asked_for_are_left_out(folder):
-    (folder / "state.json").mkdir()
-    os.mkfifo(folder / "pipe")
-    assert set(list_files(folder, lambda name: name != "pipe")) == set(list_model_files(folder))
-    weights = load_file(list_model_files(folder)["model.safetensors"])
-    assert weights.keys() == load_file(folder / "model.safetensors").keys()

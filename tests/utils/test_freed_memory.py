@@ -37,39 +37,6 @@ def test_pages_that_a_step_freed_are_there_for_the_next():
     assert kept < given_back / 4
 
 
-GIVE_BACK = """
-import re, threading, torch
-from pathlib import Path
-from hf_attn.utils.freed_memory import give_freed_memory_back, keep_freed_memory
-
-def megabytes():
-    return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
-
-def work():
-    made = [torch.ones(2**18) for _ in range(40)]  # 40 MB, freed at once
-    done.wait()
-    del made
-
-assert keep_freed_memory(one_heap=True)
-done = threading.Barrier(4)
-before = megabytes()
-workers = [threading.Thread(target=work) for _ in range(3)]
-for worker in workers:
-    worker.start()
-done.wait()
-for worker in workers:
-    worker.join()
-assert give_freed_memory_back()
-print(megabytes() - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
-def test_what_many_threads_freed_goes_back_to_the_system():
-    command = [sys.executable, "-c", GIVE_BACK]
-    assert int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) < 20
-
-
 def test_however_often_it_is_asked_for_memory_is_given_back_once_a_while_and_again_later(monkeypatch):
     given = queue.Queue()
     monkeypatch.setattr(freed_memory, "SOON", 0.05)

@@ -109,13 +109,6 @@ def test_csv_holds_the_weights_to_the_last_digit_and_no_formula(tmp_path):
     assert head[1:] == [row[0] for row in rows] == ["'=", "'+1", "'-", "'@", "'\t", "a=b"]
 
 
-def test_npz_holds_weights_tokens_and_alignment_without_pickles(tmp_path):
-    arrays = np.load(draw(tmp_path, ".npz", alignment=KNOWN), allow_pickle=False)
-    assert np.array_equal(arrays["weights"], WEIGHTS.numpy())
-    assert arrays["query_tokens"].tolist() == list(QUERIES)
-    assert arrays["alignment"].tolist() == KNOWN
-
-
 def test_one_head_comes_with_its_own_tokens_and_one_that_is_not_there_is_refused(maps):
     for kind in ("encoder", "decoder", "cross"):
         weights, queries, keys = choose_head(maps, kind, 0, 1)
@@ -153,9 +146,3 @@ def test_an_alignment_of_another_shape_is_left_out_and_a_full_disk_leaves_the_ol
     with pytest.raises(OSError, match="No space"):
         draw(tmp_path, suffix)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
-
-
-def test_a_map_of_64_tokens_is_drawn_without_numbers(tmp_path):
-    tokens = [str(number) for number in range(64)]
-    path = draw_map(torch.full((64, 64), 1 / 64), tokens, tokens, tmp_path / "big.svg")
-    assert ">.02<" not in path.read_text()
