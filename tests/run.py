@@ -22,7 +22,7 @@ MOST_UNSTEADY = 2
 MOST_RUN_AGAIN = 10  # more are no chance
 # A worker for each core. The tests of a file stay together, since they share servers and checkpoints.
 WORKERS = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", "--durations", "10")
-SETS = {"gate": (), "nightly": ("-m", "nightly and not gpu and not network")}
+SETS = {"gate": (), "nightly": ("-m", "nightly and not gpu and not network", "--timeout", "1800")}
 
 
 class Watch:
