@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-nightly hub-smoke gpu lint lint-web bench bench-long reach sources sources-full soak test-versions licences reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-nightly nightly-tests nightly-attacks hub-smoke gpu lint lint-web bench bench-long reach sources sources-full soak test-versions licences reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -22,9 +22,14 @@ run-tests: $(VENV)/.test
 # The wide matrices, the screens in a browser, fresh environments; then kills, a class of thirty, odd input and
 # strangers' checkpoints. docs/reliability.md has the figures.
 test-nightly: $(VENV)/.test chromium
-	$(BIN)/python -m tests.run nightly
-	$(BIN)/python -m tests.hard
+	$(MAKE) --no-print-directory --keep-going nightly-tests nightly-attacks
 	$(MAKE) figures
+
+nightly-tests: $(VENV)/.test
+	$(BIN)/python -m tests.run nightly
+
+nightly-attacks: $(VENV)/.test
+	$(BIN)/python -m tests.hard
 
 # Twenty minutes of mixed use.
 soak: $(VENV)/.test chromium

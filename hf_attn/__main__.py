@@ -19,6 +19,7 @@ from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, so
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, silence_transformers, working, wrong_use
 from hf_attn.utils.hardware import is_memory_full
+from hf_attn.utils.optional_packages import MissingPackageError
 from hf_attn.utils.python_file import OwnCodeError
 from hf_attn.utils.text import replace_surrogates, shorten
 
@@ -128,7 +129,7 @@ def main() -> None:
     except BrokenPipeError:  # whoever read the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(1)
-    except (Failure, OwnCodeError, OSError, ArithmeticError) as error:  # a full disk, a run that diverged
+    except (Failure, OwnCodeError, MissingPackageError, OSError, ArithmeticError) as error:  # a full disk, …
         _leave(str(error), 1)
     except (RuntimeError, MemoryError) as error:
         if not is_memory_full(error):

@@ -3,7 +3,9 @@
 Torch and the package are imported where they are needed: the process that only hands tests out needs neither.
 """
 
+import contextlib
 import gc
+import multiprocessing.util
 import os
 import shutil
 import sys
@@ -28,25 +30,35 @@ hypothesis.settings.load_profile("the same everywhere")
 
 
 STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
-started: list[str] = []  # by the test that runs now
+started: list[str] = []  # by the tests of the file that runs now
 sys.addaudithook(lambda event, _: started.append(event) if event in STARTS else None)
+spawn = multiprocessing.util.spawnv_passfds  # of which no event tells
+multiprocessing.util.spawnv_passfds = lambda *given: started.append("spawn") or spawn(*given)
 processor: Counter[str] = Counter()  # seconds, of each folder
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
     """Note which tests start processes, and at the end of a folder what it took of the processor."""
-    started.clear()
     result = yield
+    if nextitem is None or nextitem.path != item.path:
+        started.clear()
     if nextitem is None or nextitem.path.parent != item.path.parent:
-        import psutil
-
-        this = psutil.Process()
-        each = [process.cpu_times() for process in (this, *this.children(recursive=True))]
-        used = sum(one.user + one.system + one.children_user + one.children_system for one in each)
-        folder = str(item.path.parent.relative_to(item.config.rootpath))
-        processor[folder] += round(used - processor.total(), 1)
+        folder = os.path.relpath(item.path.parent, item.config.rootpath)
+        processor[folder] += max(0.0, round(used_seconds() - processor.total(), 1))
     return result
+
+
+def used_seconds() -> float:
+    """Seconds of the processor of this process, of those that it has waited for, and of those that run."""
+    import psutil
+
+    this, used = psutil.Process(), 0.0
+    for process in (this, *this.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            times = process.cpu_times()
+            used += times.user + times.system + times.children_user + times.children_system
+    return used
 
 
 def pytest_sessionfinish(session):

@@ -69,12 +69,12 @@ def read_link(text: str) -> dict:
     if len(text) > LONGEST:
         raise ValueError(f"This link has {count(len(text))} characters; up to {count(LONGEST)} are read.")
     version, dot, packed = text.partition(".")
-    if not dot or not version.isdigit():
+    if not dot or not version.isdecimal():
         raise ValueError(BROKEN)
     if version != VERSION:
         raise ValueError(
-            f"This link is of version {version}, and this app reads version {VERSION}: "
-            "open it with the hf_attn that made it."
+            f"This link is of version {shorten(version, 20)}, and this app reads version {VERSION}: "
+            "open it with the version of hf_attn that made it."
         )
     try:
         unpacking = zlib.decompressobj()

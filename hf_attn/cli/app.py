@@ -59,7 +59,7 @@ def app(
     try:
         socket.create_server((host, port)).close()  # before the imports, which take seconds
         print("Loading hf_attn; this takes some seconds …", flush=True)
-        launch = _import_launch()
+        launch = _import_launch(mcp)
         silence_transformers()
         page, sentence = launch.start(
             host,
@@ -80,10 +80,12 @@ def app(
     page.block_thread()
 
 
-def _import_launch() -> ModuleType:
+def _import_launch(mcp: bool) -> ModuleType:
     """The app's module that starts it: of the clone that this file is in, else the installed one."""
     with wrong_use():
         require_package("gradio", "The app")
+        if mcp:
+            require_package("mcp", "--mcp")
     if (CLONE / "demos" / "launch.py").is_file():
         sys.path.insert(0, str(CLONE))
         return importlib.import_module("demos.launch")

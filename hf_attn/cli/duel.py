@@ -82,6 +82,7 @@ def duel(
             steps = STEPS
         budget = duel.Budget(steps, seconds)
         learned, contestants = _choose(name_task(task), models, parameters, merge_settings(settings or ()))
+        learned.held_out(1)  # data that are not here are refused
         accelerator = build_accelerator(device)
         for recipe in contestants.values():
             registry.check_recipe(learned, recipe, accelerator.device)

@@ -76,7 +76,7 @@ def measure_beside(task: "Task") -> "Baseline | None":
     from hf_attn.tasks.base import CLASSES
 
     if task.kind == CLASSES:
-        tell(f"{baselines.NAME} learns the same texts, to stand beside …")
+        tell(f"Training the baseline ({baselines.NAME}) on the same texts …")
     try:
         return baselines.measure_beside(task)
     except MissingPackageError as error:

@@ -119,7 +119,8 @@ class AdditiveScore(ScoreFunction):
 class ConcatScore(ScoreFunction):
     """The small network with one matrix for both: its part for the memory is used once a source.
 
-    Each part meets zeros in the other's place: weights on a disk are loaded where their module is called.
+    Each part meets zeros in the other's place, so that the module is called: accelerate's disk offload loads
+    weights then.
     """
 
     uses_attention_size = True

@@ -3,8 +3,12 @@
 import platform
 from pathlib import Path
 
-# as torch's devices and their libraries say it
-NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
+# what torch, its allocators and the libraries of its devices (CUDA, MPS, XPU) say where memory is full
+NO_MEMORY = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "bad_alloc"),
+    *("alloc_failed", "allocation_failed", "out_of_device_memory", "out_of_host_memory"),
+    "invalid buffer size",
+)
 
 
 def name_processor() -> str:

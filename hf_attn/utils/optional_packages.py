@@ -1,6 +1,10 @@
 """Packages that an installation may lack, and the extra of pyproject.toml that brings each."""
 
-import importlib.util
+import contextlib
+import importlib
+import sys
+
+from hf_attn.utils.text import shorten
 
 OPTIONAL = {  # module: (name of the package, extra)
     "gradio": ("Gradio", "app"),
@@ -15,20 +19,25 @@ OPTIONAL = {  # module: (name of the package, extra)
 
 
 class MissingPackageError(ImportError, ValueError):
-    """An optional package is not installed: a ValueError too, since other choices need none."""
+    """An optional package is not installed; also a ValueError, because another choice may need none."""
 
 
 def describe_missing(module: str, purpose: str) -> str:
-    """Return a sentence on an optional package that is not installed; nothing where it is.
+    """Return a sentence on an optional package that cannot be imported; nothing where it can.
 
     Args:
         module: one of OPTIONAL.
         purpose: what needs it, as the subject of the sentence: "Task 'dates'".
     """
-    if importlib.util.find_spec(module) is not None:
-        return ""
-    package, extra = OPTIONAL[module]
-    return f"{purpose} needs {package}, which is not installed: pip install 'hf-attn[{extra}]'."
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # trackio greets on standard output
+            importlib.import_module(module)
+    except ImportError as error:
+        package, extra = OPTIONAL[module]
+        is_absent = isinstance(error, ModuleNotFoundError) and error.name == module
+        state = "is not installed" if is_absent else f"cannot be imported ({shorten(error, 100)})"
+        return f"{purpose} needs {package}, which {state}: pip install 'hf-attn[{extra}]'."
+    return ""
 
 
 def require_package(module: str, purpose: str) -> None:

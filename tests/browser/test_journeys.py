@@ -70,9 +70,11 @@ def visit(chromium, served_app):
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert not any(heard), heard
+    try:
+        assert not any(heard), heard
+    finally:
+        for context in contexts:
+            context.close()
 
 
 def input_of(page, tab):

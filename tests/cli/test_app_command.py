@@ -50,7 +50,7 @@ def test_wrong_use_is_one_line_and_exit_code_2_also_where_the_environment_says_i
 
 
 def test_without_gradio_it_says_what_to_install(capsys, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "gradio", None)
     code, _, errors = in_process(capsys, "app", "--port", find_free_port())
     assert (code, errors.count("\n")) == (1, 1)
     assert "pip install 'hf-attn[app]'" in errors

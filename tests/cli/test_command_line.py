@@ -208,7 +208,7 @@ def test_until_stops_early_or_is_told_where_it_was_not_reached(capsys):
 
 
 def test_a_tracker_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "trackio", None)
     code, _, errors = in_process(capsys, "train", "copy", "--track", "trackio")
     assert code == 1
     assert "pip install 'hf-attn[track]'" in errors

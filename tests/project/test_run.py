@@ -27,6 +27,16 @@ def test_broken():
     subprocess.run([sys.executable, "-S", "-c", ""])
     assert False
 """
+KILLED = """
+import os, signal
+
+def test_that_kills_its_worker():
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def test_behind_it():
+    assert False
+"""
 WITHOUT_A_PROCESS = "import pathlib\n\ndef test_alone():\n    assert False\n"
 
 
@@ -64,9 +74,11 @@ def test_what_passes_the_second_time_is_told_as_unsteady_with_its_first_failure_
     [
         ([FLAKY.format(number=1), BROKEN], "failed 2, of them unsteady 1"),
         ([FLAKY.format(number=1), WITHOUT_A_PROCESS], "failed 2, of them unsteady 0"),
+        ([FLAKY.format(number=1), "import nothing_here"], "failed 1, of them unsteady 0"),
+        ([FLAKY.format(number=1), KILLED], "of them unsteady 0"),
         ([FLAKY.format(number=n) for n in range(MOST_UNSTEADY + 1)], "failed 3, of them unsteady 3"),
     ],
-    ids=["fails twice", "without a process", "too many"],
+    ids=["fails twice", "without a process", "no module", "lost tests", "too many"],
 )
 def test_a_set_fails_where_a_failure_stays_or_too_many_are_unsteady(texts, told, folder):
     code, said = run_set(folder, *texts)

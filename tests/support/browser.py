@@ -96,7 +96,11 @@ def running(command, **settings):
         finally:
             LOGS.remove(log)
             server.terminate()
-            server.wait(timeout=60)
+            try:
+                server.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
 
 
 def listen(page, home=None):
@@ -160,10 +164,8 @@ def open_tab(chromium, address, name):
     page.add_init_script(path=SETTLE)
     page.goto(address)
     page.get_by_role("tab", name=name, exact=True).click()
-    try:
-        yield page
-    finally:
-        context.close()
+    yield page  # of a test that fails the page stays, for its picture, as long as the browser
+    context.close()
     assert complaints == []
 
 

@@ -10,12 +10,15 @@ FULL = (
     RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB."),
     RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000 bytes."),
     RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    RuntimeError("unable to mmap 400 bytes from file <model.safetensors>: Cannot allocate memory (12)"),
+    RuntimeError("Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)"),
+    RuntimeError("Invalid buffer size: 19.45 GB"),
 )
 OTHERS = (RuntimeError("unsupported memory format option"), OSError("out of memory"), KeyError("memory"))
 
 
 def test_full_memory_is_told_from_other_errors():
-    assert [is_memory_full(error) for error in (*FULL, *OTHERS)] == [True] * 4 + [False] * 3
+    assert [is_memory_full(error) for error in (*FULL, *OTHERS)] == [True] * len(FULL) + [False] * len(OTHERS)
 
 
 @pytest.mark.parametrize("error", [FULL[0], FULL[2]], ids=str)
