@@ -129,8 +129,8 @@ def main() -> None:
     except BrokenPipeError:  # whoever read the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(1)
-    except (Failure, OwnCodeError, MissingPackageError, OSError, ArithmeticError) as error:  # a full disk, …
-        _leave(str(error), 1)
+    except (Failure, OwnCodeError, MissingPackageError, OSError, ArithmeticError) as error:
+        _leave(str(error), 1)  # also of a full disk
     except (RuntimeError, MemoryError) as error:
         if not is_memory_full(error):
             raise

@@ -207,13 +207,6 @@ def test_until_stops_early_or_is_told_where_it_was_not_reached(capsys):
     assert "--until" not in in_process(capsys, "train", "copy", *SMALL, "--steps", 1)[1]
 
 
-def test_a_tracker_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "trackio", None)
-    code, _, errors = in_process(capsys, "train", "copy", "--track", "trackio")
-    assert code == 1
-    assert "pip install 'hf-attn[track]'" in errors
-
-
 # Eval, generate, attention
 
 
